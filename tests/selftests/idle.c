@@ -17,7 +17,8 @@
 #define fallthrough	__attribute__((__fallthrough__))
 
 #define PORT		4242
-#define SPAN		NSEC_PER_SEC
+/* The span of a rule, in which the machine has to get by a third of it. */
+#define SPAN		(getenv("PATIENCE") ? 4 * NSEC_PER_SEC : NSEC_PER_SEC)
 #define MODULE		"hwtimer_idle"
 /* Of Debian's kernels, HZ is 250. */
 #define JIFFY		(4 * NSEC_PER_MSEC)
@@ -247,12 +248,12 @@ TEST_F(idle, never_used)
 	char byte;
 
 	ASSERT_EQ(0, add());
-	pair(self);
 	since = now_ns();
+	pair(self);
 	EXPECT_EQ(1, WATCHED);
 	timer = control(since + SPAN);
 	end = must_end(self->client);
-	EXPECT_ON_TIME(end, since - JIFFY, timer, 2);
+	EXPECT_ON_TIME(end, since, timer, 2);
 	EXPECT_EQ(0, recv(self->client, &byte, 1, 0));
 	EXPECT_EQ(0, recv(self->server, &byte, 1, 0));
 	EXPECT_EQ(1, CLOSED);
@@ -271,11 +272,11 @@ TEST_F(idle, messages)
 		wait_until(now_ns() + SPAN / 3);
 		must_send(self->client);
 		must_read(self->server);
+		since = now_ns();
 		must_send(self->server);
 		must_read(self->client);
 	}
-	since = now_ns();
-	EXPECT_GE(6, LOOKS);
+	EXPECT_TRUE(getenv("PATIENCE") || LOOKS <= 6);
 	timer = control(since + SPAN);
 	end = must_end(self->client);
 	EXPECT_ON_TIME(end, since, timer, 2);
@@ -287,14 +288,14 @@ TEST_F(idle, keepalive)
 {
 	__u64 since, end;
 
-	ASSERT_EQ(0, add(.span_ms = 3000));
+	ASSERT_EQ(0, add(.span_ms = 3 * SPAN / NSEC_PER_MSEC));
+	since = now_ns();
 	pair(self);
 	set_sockopt(self->client, SOL_SOCKET, SO_KEEPALIVE, 1);
 	set_sockopt(self->client, IPPROTO_TCP, TCP_KEEPINTVL, 1);
 	set_sockopt(self->client, IPPROTO_TCP, TCP_KEEPIDLE, 1);
-	since = now_ns();
 	end = must_end(self->client);
-	EXPECT_GE(end, since + 3 * SPAN - JIFFY);
+	EXPECT_GE(end, since + 3 * SPAN);
 	if (!getenv("PATIENCE")) {
 		EXPECT_LE(end, since + 3 * SPAN + 7 * JIFFY + TICK + WORKER);
 	}
@@ -320,9 +321,9 @@ TEST_F(idle, servers_turn)
 		wait_until(now_ns() + 3 * SPAN + SPAN / 2);
 		EXPECT_TRUE(is_open(self->client));
 		EXPECT_LE(2, SPARED);
+		since = now_ns();
 		must_send(self->server);
 		must_read(self->client);
-		since = now_ns();
 		end = must_end(self->client);
 		EXPECT_ON_TIME(end, since, since + SPAN, 7);
 		ASSERT_EQ(0, del());
@@ -605,15 +606,15 @@ TEST_F(idle, locked_socket)
 	sender = (struct slow_sender){ self->server, must_map_slow(&uffd) };
 	start(&thread, slow_send, &sender);
 	ASSERT_EQ(sizeof(fault), read(uffd, &fault, sizeof(fault)));
+	since = now_ns();
 	client = must_connect(0, INADDR_LOOPBACK, PORT);
 	server = must_accept(self->listener);
-	since = now_ns();
 	timer = control(since + SPAN);
 	end = must_end(client);
-	EXPECT_ON_TIME(end, since - JIFFY, timer, 2);
+	EXPECT_ON_TIME(end, since, timer, 2);
 	wait_until(now_ns() + SPAN);
 	EXPECT_TRUE(is_open(self->client));
-	EXPECT_LE(LOOKS, 14);
+	EXPECT_TRUE(getenv("PATIENCE") || LOOKS <= 14);
 	zero = (struct uffdio_zeropage){ .range = { (uintptr_t)sender.page, 4096 } };
 	ASSERT_EQ(0, ioctl(uffd, UFFDIO_ZEROPAGE, &zero));
 	pthread_join(thread, NULL);
