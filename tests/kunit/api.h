@@ -95,9 +95,8 @@ static inline bool helped(struct helper *h)
 typedef void api_case(struct kunit *test);
 
 /* api_arm.c */
-api_case lazy_worker, start, on_time, on_time_each, absolute, no_delay, forever, touch,
-	cancel, catch_up, cap, far_wakeups, far_rounds_wakeups, slack, contexts, burst, unless_due,
-	jump;
+api_case lazy_worker, start, on_time, on_time_each, absolute, forever, cap, far_wakeups,
+	far_rounds_wakeups, slack, contexts, unless_due, jump;
 /* api_cancel.c */
 api_case cancel_sync, cancel_sync_waits, cancel_sync_in_row, holds_rearming, cancel_sync_self,
 	cancel_sync_self_rearmed, cancel_sync_other, shutdown_sync, rearming, rearming_running,

@@ -5,8 +5,6 @@
 #include <kunit/test.h>
 #include <linux/irqflags.h>
 #include <linux/jiffies.h>
-#include <linux/list.h>
-#include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/timer.h>
 
@@ -148,23 +146,6 @@ void absolute(struct kunit *test)
 	expect_on_time(&j[3], 1, now);
 }
 
-void no_delay(struct kunit *test)
-{
-	static const s64 none[] = { 0, -1, -5000 * SEC, S64_MIN };
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, ARRAY_SIZE(none));
-	unsigned int i;
-	u64 now;
-
-	nap(SEC);
-	now = hwtimer_wheel_now(wheel);
-	for (i = 0; i < ARRAY_SIZE(none); i++)
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, none[i]));
-	nap(SEC);
-	for (i = 0; i < ARRAY_SIZE(none); i++)
-		expect_on_time(&j[i], 1, now);
-}
-
 void forever(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -183,81 +164,6 @@ void forever(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 0, j[i].fired);
 		KUNIT_EXPECT_EQ(test, U64_MAX, hwtimer_deadline(&j[i].t));
 		KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[i].t));
-	}
-}
-
-void touch(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 3);
-	u64 now;
-
-	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_touch(&j[0].t, SEC));
-	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_touch_at(&j[0].t, 0));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, SEC));
-	KUNIT_EXPECT_EQ(test, 1, hwtimer_schedule(&j[0].t, 2 * SEC));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[1].t, 100 * SEC));
-	nap(500 * MS);
-	/* later, and earlier, which has to wake the worker */
-	now = hwtimer_wheel_now(wheel);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_touch(&j[0].t, 3 * SEC));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_touch_at(&j[1].t, now + 25 * MS));
-	nap(2 * SEC);
-	KUNIT_EXPECT_EQ(test, 0, j[0].fired);
-	expect_on_time(&j[1], 1, now + 25 * MS);
-	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_touch(&j[1].t, 0));
-	nap(2 * SEC);
-	expect_on_time(&j[0], 1, now + 3 * SEC);
-	hwtimer_schedule(&j[2].t, SEC);
-	hwtimer_cancel(&j[2].t);
-	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_touch(&j[2].t, SEC));
-	nap(2 * SEC);
-	KUNIT_EXPECT_EQ(test, 0, j[2].fired);
-}
-
-void cancel(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 2);
-
-	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j[0].t));
-	hwtimer_schedule(&j[0].t, SEC);
-	hwtimer_schedule(&j[1].t, SEC);
-	KUNIT_EXPECT_EQ(test, 2UL, hwtimer_wheel_pending(wheel));
-	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[0].t));
-	KUNIT_EXPECT_EQ(test, 1UL, hwtimer_wheel_pending(wheel));
-	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j[0].t));
-	nap(500 * MS);
-	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[1].t));
-	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j[1].t));
-	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
-	nap(2 * SEC);
-	KUNIT_EXPECT_EQ(test, 0, j[0].fired + j[1].fired);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, SEC));
-	nap(2 * SEC);
-	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
-	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j[0].t));
-}
-
-/* A callback delays the worker by less than a round: what is due expires late, in order. */
-void catch_up(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 40);
-	unsigned int i;
-	u64 now = hwtimer_wheel_now(wheel);
-
-	j[0].then = then_nap;
-	j[0].delay = 500 * MS;
-	for (i = 0; i < 40; i++)
-		hwtimer_schedule_at(&j[i].t, now + (i + 5) * TICK);
-	nap(540 * MS);
-	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
-	KUNIT_EXPECT_EQ(test, 0, j[1].fired);
-	nap(2 * SEC);
-	for (i = 1; i < 40; i++) {
-		expect_on_time(&j[i], 1, now + 50 * MS + 500 * MS);
-		KUNIT_EXPECT_GE(test, j[i].at, j[i - 1].at);
 	}
 }
 
@@ -418,59 +324,6 @@ void contexts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, j[0].fired);
 	KUNIT_EXPECT_EQ(test, 2, j[1].fired);
 	KUNIT_EXPECT_EQ(test, 0, j[2].fired);
-}
-
-#define BURST	100000
-
-static unsigned int burst_rank, burst_wrong;
-
-struct spark {
-	struct hwtimer_timeout	t;
-	unsigned int		rank;
-};
-
-static void spark_fired(struct hwtimer_timeout *t)
-{
-	if (container_of(t, struct spark, t)->rank != burst_rank++)
-		burst_wrong++;
-}
-
-/* Many timeouts in one tick expire in order; then half are cancelled, the rest handed back. */
-void burst(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct spark *s = kvcalloc(BURST, sizeof(*s), GFP_KERNEL);
-	u64 deadline = hwtimer_wheel_now(wheel) + SEC;
-	unsigned int i, back = 0, cancelled = 0;
-	struct list_head pending, *pos;
-
-	KUNIT_ASSERT_NOT_NULL(test, s);
-	burst_rank = 0;
-	burst_wrong = 0;
-	for (i = 0; i < BURST; i++) {
-		s[i].rank = i;
-		hwtimer_init(&s[i].t, wheel, spark_fired);
-		hwtimer_schedule_at(&s[i].t, deadline);
-	}
-	KUNIT_EXPECT_EQ(test, (unsigned long)BURST, hwtimer_wheel_pending(wheel));
-	nap(2 * SEC);
-	KUNIT_EXPECT_EQ(test, BURST, burst_rank);
-	KUNIT_EXPECT_EQ(test, 0, burst_wrong);
-	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
-
-	for (i = 0; i < BURST; i++)
-		hwtimer_schedule(&s[i].t, SEC);
-	nap(500 * MS);
-	for (i = 0; i < BURST; i += 2)
-		cancelled += hwtimer_cancel(&s[i].t);
-	KUNIT_EXPECT_EQ(test, BURST / 2, cancelled);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
-	list_for_each(pos, &pending)
-		back++;
-	KUNIT_EXPECT_EQ(test, BURST / 2, back);
-	KUNIT_EXPECT_EQ(test, BURST, burst_rank);
-	/* The wheel holds none of them; bench_exit() destroys it. */
-	kvfree(s);
 }
 
 static void then_unless_due(struct job *j)
