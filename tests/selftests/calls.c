@@ -113,27 +113,6 @@ static void ready(int fd, unsigned int n)
 		poll_in(fd, 0);
 }
 
-TEST_F(calls, expires_once)
-{
-	__u64 begin = now_ns(), id = schedule(self->fd, 20 * NSEC_PER_MSEC, 7);
-	struct hwtimer_record r[2];
-
-	ASSERT_EQ(1, take(self->fd, r, 2));
-	ASSERT_EQ(id, r[0].id);
-	ASSERT_EQ(7, r[0].user_data);
-	ASSERT_EQ(HWTIMER_KIND_EXPIRED, r[0].kind);
-	ASSERT_EQ(0, r[0].overruns);
-	ASSERT_LE(begin + 20 * NSEC_PER_MSEC, r[0].deadline_ns);
-	ASSERT_LE(r[0].deadline_ns, r[0].taken_ns);
-	ASSERT_LE(r[0].taken_ns, now_ns());
-	nonblock(self->fd);
-	ASSERT_EQ(-EAGAIN, take(self->fd, r, 2));
-	ASSERT_EQ(-ENOENT, cancel(self->fd, id));
-	ASSERT_EQ(-ENOENT, touch(self->fd, id, 0));
-	ASSERT_EQ(0, stats(self->fd).pending);
-	ASSERT_EQ(1, stats(self->fd).records);
-}
-
 TEST_F(calls, relative)
 {
 	static const __u64 delays[] = {
@@ -188,22 +167,6 @@ TEST_F(calls, absolute)
 	}
 }
 
-/* Far deadlines are exact to the ns. */
-TEST_F(calls, far)
-{
-	__u64 time;
-	int bit;
-
-	/* From a delay that is longer than any test. */
-	for (bit = 39; bit < 63; bit++) {
-		time = now_ns() + (1ULL << bit);
-		EXPECT_EQ(time, query(self->fd, schedule_at(self->fd, time, 0)).deadline_ns)
-			TH_LOG("bit %d", bit);
-	}
-	nonblock(self->fd);
-	ASSERT_EQ(-EAGAIN, take(self->fd, &(struct hwtimer_record){ }, 1));
-}
-
 /* Even if the reader is late, and all has been due for long. */
 TEST_F(calls, order_of_ticks)
 {
@@ -223,48 +186,6 @@ TEST_F(calls, order_of_ticks)
 		}
 	}
 	ASSERT_EQ(0, stats(self->fd).pending);
-}
-
-TEST_F(calls, cancelled_and_moved)
-{
-	__u64 early = schedule(self->fd, 10 * NSEC_PER_MSEC, 1);
-	__u64 moved = schedule(self->fd, 20 * NSEC_PER_MSEC, 2);
-	__u64 far = schedule(self->fd, FAR, 3);
-	struct hwtimer_query q = { .id = far };
-	struct hwtimer_record r[4];
-
-	ASSERT_EQ(0, cancel(self->fd, early));
-	ASSERT_EQ(-ENOENT, cancel(self->fd, early));
-	ASSERT_EQ(0, touch(self->fd, moved, FAR));
-	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_QUERY, &q));
-	ASSERT_EQ(3, q.user_data);
-	ASSERT_EQ(0, q.period_ns);
-	ASSERT_LT(now_ns(), q.deadline_ns);
-	ASSERT_EQ(0, touch(self->fd, far, 50 * NSEC_PER_MSEC));
-	ASSERT_EQ(1, take(self->fd, r, 4));
-	ASSERT_EQ(far, r[0].id);
-	q.id = early;
-	ASSERT_EQ(-ENOENT, hwt_ioctl(self->fd, HWTIMER_IOC_QUERY, &q));
-	ASSERT_EQ(1, stats(self->fd).pending);
-}
-
-/* Earlier and later in turn; the last touch counts. */
-TEST_F(calls, touch_to_and_fro)
-{
-	__u64 random = seed(), id = schedule(self->fd, FAR, 7), time;
-	struct hwtimer_record r;
-	int i;
-
-	for (i = 0; i < 1000; i++) {
-		time = now_ns() + 60 * NSEC_PER_SEC + rnd(&random) % FAR;
-		ASSERT_EQ(0, touch_at(self->fd, id, time));
-		ASSERT_EQ(time, query(self->fd, id).deadline_ns);
-	}
-	time = now_ns() + 5 * NSEC_PER_MSEC;
-	ASSERT_EQ(0, touch_at(self->fd, id, time));
-	ASSERT_EQ(1, take(self->fd, &r, 1));
-	EXPECT_EQ(time, r.deadline_ns);
-	EXPECT_EQ(7, r.user_data);
 }
 
 /* All calls fail for an id without a pending timeout. */
@@ -363,25 +284,6 @@ TEST_F(calls, wakes_for_nothing)
 	close(ep);
 }
 
-TEST_F(calls, edge_triggered)
-{
-	struct epoll_event event = { .events = EPOLLIN | EPOLLET }, got;
-	int i, inner = epoll_create1(EPOLL_CLOEXEC), outer = epoll_create1(EPOLL_CLOEXEC);
-	struct hwtimer_record r[8];
-
-	ASSERT_EQ(0, epoll_ctl(inner, EPOLL_CTL_ADD, self->fd, &event));
-	ASSERT_EQ(0, epoll_ctl(outer, EPOLL_CTL_ADD, inner, &event));
-	/* Nothing is read: each expiry is an edge all the same, through both sets. */
-	for (i = 0; i < 5; i++) {
-		schedule(self->fd, 3 * NSEC_PER_MSEC, i);
-		ASSERT_EQ(1, epoll_wait(outer, &got, 1, -1));
-		ASSERT_EQ(1, epoll_wait(inner, &got, 1, -1));
-	}
-	ASSERT_EQ(5, take(self->fd, r, 8));
-	close(inner);
-	close(outer);
-}
-
 /* What is past is due at the next tick, not before: the timer goes off once. */
 TEST_F(calls, past)
 {
@@ -458,27 +360,6 @@ static int periodic(int fd, __u64 period_ms, __u64 misfire_ms, __u32 policy, __u
 
 	*id = s.id;
 	return ret;
-}
-
-TEST_F(calls, period)
-{
-	struct hwtimer_record r;
-	__u64 id, last = 0;
-	int i;
-
-	ASSERT_EQ(0, periodic(self->fd, 5, 0, HWTIMER_MISFIRE_MAKE_UP, &id));
-	for (i = 0; i < 10; i++) {
-		ASSERT_EQ(1, take(self->fd, &r, 1));
-		ASSERT_EQ(id, r.id);
-		ASSERT_EQ(0, r.overruns);
-		if (last) {
-			ASSERT_EQ(last + 5 * NSEC_PER_MSEC, r.deadline_ns);
-		}
-		last = r.deadline_ns;
-	}
-	ASSERT_EQ(0, cancel(self->fd, id));
-	nonblock(self->fd);
-	ASSERT_EQ(-EAGAIN, take(self->fd, &r, 1));
 }
 
 /* What periods and misfires may be. */

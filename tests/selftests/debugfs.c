@@ -203,17 +203,6 @@ TEST_F(wheel, lines)
 	EXPECT_STREQ("STARTED", word(&s, "state"));
 }
 
-TEST_F(wheel, worker)
-{
-	struct stats s = must_wheel_stats(REMOTE);
-	char path[64], *comm;
-
-	snprintf(path, sizeof(path), "/proc/%llu/comm", number(&s, "worker_pid"));
-	comm = must_slurp(path);
-	/* As much of it as fits in a task's name. */
-	EXPECT_EQ(0, strncmp("hwtimer/" REMOTE, comm, strlen(comm) - 1));
-}
-
 /* What expires is in the histogram of lateness, and its function is named. */
 TEST_F(wheel, expired)
 {
@@ -234,19 +223,6 @@ TEST_F(wheel, expired)
 	EXPECT_EQ(0, strncmp("remote_fired", word(&s, "longest_callback"), 12));
 }
 
-/* A sleeping worker is kicked, and wakes up. */
-TEST_F(wheel, wakes)
-{
-	__u64 end = now_ns() + PATIENCE, n = 0;
-
-	while (!must_wheel_value(REMOTE, "wakeups") || !must_wheel_value(REMOTE, "kicks")) {
-		ASSERT_GT(end, now_ns());
-		ASSERT_EQ(0, tell_remote("arm 0 1 0"));
-		n++;
-		eventually(must_wheel_value(REMOTE, "expired") == n);
-	}
-}
-
 /* How many timeouts are filed, and where. */
 TEST_F(wheel, buckets)
 {
@@ -259,19 +235,6 @@ TEST_F(wheel, buckets)
 	ASSERT_EQ(0, tell_remote("cancel 0 1000"));
 	EXPECT_EQ(0, must_wheel_value(REMOTE, "pending"));
 	EXPECT_EQ(must_wheel_value(REMOTE, "filed"), must_sum_buckets(REMOTE, 1024));
-}
-
-/* Timeouts with the same deadline share a bucket. */
-TEST_F(wheel, one_bucket)
-{
-	char *text;
-
-	ASSERT_EQ(0, tell_remote("arm 0 500 %llu", FAR));
-	eventually(must_wheel_value(REMOTE, "filed") == 500);
-	EXPECT_EQ(500, must_sum_buckets(REMOTE, 1024));
-	text = must_slurp(HWT_DEBUGFS "/" REMOTE "/buckets");
-	EXPECT_EQ(strchr(text, '\n'), strrchr(text, '\n'));
-	free(text);
 }
 
 /* A reader may be killed while the worker looks at the wheel for it. */
@@ -318,36 +281,6 @@ TEST(buckets_of_levels)
 	EXPECT_EQ(0, unload(REMOTE));
 }
 
-/* With nothing pending, the worker sleeps until a timeout is armed. */
-TEST_F(wheel, idle_costs_nothing)
-{
-	__u64 before, after;
-
-	ASSERT_EQ(0, tell_remote("arm 0 1 0"));
-	eventually(must_wheel_value(REMOTE, "expired") == 1);
-	/* One more wake-up may be needed to find that nothing is pending. */
-	eventually((before = must_wheel_value(REMOTE, "wakeups"),
-		    wait_until(now_ns() + NSEC_PER_SEC),
-		    after = must_wheel_value(REMOTE, "wakeups"),
-		    before == after));
-}
-
-/* With only far timeouts pending, it wakes a few times a second, not 1000 times. */
-TEST_F(wheel, far_costs_little)
-{
-	__u64 before, after, began;
-
-	ASSERT_EQ(0, tell_remote("arm 0 100 %llu", FAR));
-	eventually(must_wheel_value(REMOTE, "filed") == 100);
-	began = now_ns();
-	before = must_wheel_value(REMOTE, "wakeups");
-	wait_until(began + 2 * NSEC_PER_SEC);
-	after = must_wheel_value(REMOTE, "wakeups");
-	EXPECT_GE(10 * ((now_ns() - began) / NSEC_PER_SEC + 1), after - before);
-	printf("# %llu wake-ups in %llu ms\n", after - before,
-	       (now_ns() - began) / NSEC_PER_MSEC);
-}
-
 /* Files of a wheel that is gone can still be read. */
 TEST_F(wheel, outlived)
 {
@@ -367,29 +300,6 @@ TEST_F(wheel, outlived)
 	close(stats);
 	close(buckets);
 	ASSERT_EQ(0, load(REMOTE, ""));
-}
-
-/* Reads of a few bytes, as a script may do. */
-TEST_F(wheel, small_reads)
-{
-	char *whole, pieces[8192];
-	size_t size = 0;
-	ssize_t ret;
-	int fd;
-
-	whole = must_slurp(HWT_DEBUGFS "/" REMOTE "/stats");
-	fd = open(HWT_DEBUGFS "/" REMOTE "/stats", O_RDONLY | O_CLOEXEC);
-	ASSERT_LE(0, fd);
-	while ((ret = read(fd, pieces + size, 7)) > 0)
-		size += ret;
-	ASSERT_EQ(0, ret);
-	pieces[size] = 0;
-	/* Nothing happened in between, so the content is the same. */
-	remove_now(whole);
-	remove_now(pieces);
-	EXPECT_STREQ(whole, pieces);
-	close(fd);
-	free(whole);
 }
 
 /* Reading while everything changes. */
