@@ -10,6 +10,7 @@
 #include "common.h"
 
 #include <stdarg.h>
+#include <sys/socket.h>
 
 #define HWT_DEBUGFS	"/sys/kernel/debug/hwtimer"
 #define HWT_PARAMETERS	"/sys/module/hwtimer/parameters"
@@ -58,16 +59,6 @@ static inline bool sleeps_in(pid_t tid, long nr)
 static inline pid_t my_tid(void)
 {
 	return syscall(SYS_gettid);
-}
-
-/* Remove the only line of a wheel's stats in debugfs that changes while nothing happens. */
-static inline void remove_now(char *stats)
-{
-	char *line = strstr(stats, "\nnow_ns "), *end = line ? strchr(line + 1, '\n') : NULL;
-
-	if (!end)
-		die("no now_ns in '%s'", stats);
-	memmove(line, end, strlen(end) + 1);
 }
 
 /* A value of the wheel's stats in debugfs. */
@@ -125,6 +116,41 @@ static inline int set_parameter(const char *name, __u64 value)
 	snprintf(path, sizeof(path), HWT_PARAMETERS "/%s", name);
 	snprintf(text, sizeof(text), "%llu", value);
 	return write_file(path, text);
+}
+
+/* Send a descriptor. */
+static inline void fd_send(int to, int fd)
+{
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = { .head = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	struct iovec byte = { "", 1 };
+	struct msghdr msg = {
+		.msg_iov = &byte, .msg_iovlen = 1,
+		.msg_control = &control, .msg_controllen = sizeof(control),
+	};
+
+	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+	if (sendmsg(to, &msg, 0) != 1)
+		die("sendmsg: %s", strerror(errno));
+}
+
+/* The descriptor that comes with a message. */
+static inline int fd_receive(int from)
+{
+	char text[64], control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(sizeof(long))));
+	struct iovec iov = { text, sizeof(text) };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	int fd;
+
+	if (recvmsg(from, &msg, MSG_CMSG_CLOEXEC) <= 0 || !CMSG_FIRSTHDR(&msg))
+		die("recvmsg: %s", strerror(errno));
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fd));
+	return fd;
 }
 
 /* The module's references: open files, and modules that use it. */

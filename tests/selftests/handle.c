@@ -6,18 +6,12 @@
  *
  * SEED=N repeats a run's random operations.
  */
-#include "common.h"
+#include "library.h"
 
 #include <sys/mount.h>
 #include <sys/resource.h>
 
-#include <libhwtimer.h>
 #include "../../lib/table.h"
-
-/* Deadlines are multiples of this. */
-#define UNIT	65536ULL
-
-#define ROUND_UP(ns)	(((ns) + UNIT - 1) / UNIT * UNIT)
 
 FIXTURE(handle)
 {
@@ -49,20 +43,6 @@ FIXTURE_VARIANT_ADD(handle, process_threads)
 	.flags = HWTIMER_OPEN_PROCESS | HWTIMER_OPEN_THREADS,
 };
 
-static struct hwtimer *must_open(struct hwtimer_options o)
-{
-	struct hwtimer *h;
-	int ret;
-
-	o.size = sizeof(o);
-	ret = hwtimer_open(&h, &o);
-	if (ret)
-		die("hwtimer_open: %s", strerror(-ret));
-	return h;
-}
-
-#define MUST_OPEN(...)	must_open((struct hwtimer_options){ .flags = __VA_ARGS__ })
-
 FIXTURE_SETUP(handle)
 {
 	self->h = MUST_OPEN(variant->flags);
@@ -79,20 +59,7 @@ FIXTURE(device)
 	struct hwtimer *h;
 };
 
-FIXTURE_VARIANT(device)
-{
-	unsigned int flags;
-};
-
-FIXTURE_VARIANT_ADD(device, one)
-{
-	.flags = HWTIMER_OPEN_DEVICE,
-};
-
-FIXTURE_VARIANT_ADD(device, threads)
-{
-	.flags = HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_THREADS,
-};
+ON_DEVICE(device);
 
 FIXTURE_SETUP(device)
 {
@@ -150,19 +117,6 @@ static struct hwtimer_table *must_map(struct hwtimer *h)
 	if (p == MAP_FAILED)
 		die("mmap");
 	return p;
-}
-
-/* The next event, which has to come. */
-static struct hwtimer_event must_wait(struct hwtimer *h)
-{
-	struct hwtimer_event e;
-	int ret = hwtimer_wait(h, &e, -1);
-
-	if (ret != 1)
-		die("hwtimer_wait: %d", ret);
-	if (e.pad || (e.kind == HWTIMER_KIND_EXPIRED && e.taken_ns < e.deadline_ns))
-		die("early");
-	return e;
 }
 
 TEST_F(handle, what_it_says)
@@ -298,6 +252,36 @@ TEST(without_device)
 	EXPECT_EQ(99, child_open(HWTIMER_OPEN_PROCESS, NULL));
 	EXPECT_EQ(ENOENT, child_open(HWTIMER_OPEN_DEVICE, NULL));
 	EXPECT_EQ(ENOENT, child_open(0, "/dev/hwtimer"));
+}
+
+#define HUGE_PAGES	"/sys/kernel/mm/transparent_hugepage/enabled"
+
+static __u64 huge_kib(void)
+{
+	return must_number("/proc/self/smaps_rollup", "AnonHugePages");
+}
+
+/* A handle has address space for many timeouts, but no memory before it has them. */
+TEST_F(handle, no_huge_pages)
+{
+	struct hwtimer_options o = {
+		.flags = variant->flags, .timeouts = HWTIMER_MAX_SLOTS - 2,
+	};
+	__u64 before;
+	char *mode;
+
+	if (access(HUGE_PAGES, F_OK))
+		SKIP(return, "no huge pages");
+	/* "always [madvise] never" */
+	mode = strchr(must_slurp(HUGE_PAGES), '[') + 1;
+	*strchr(mode, ']') = 0;
+	ASSERT_EQ(0, write_file(HUGE_PAGES, "always"));
+	before = huge_kib();
+	hwtimer_close(self->h);
+	self->h = must_open(o);
+	EXPECT_EQ(0, hwtimer_schedule(self->h, FAR, 1, NULL));
+	EXPECT_EQ(before, huge_kib());
+	ASSERT_EQ(0, write_file(HUGE_PAGES, mode));
 }
 
 TEST_F(handle, expires)

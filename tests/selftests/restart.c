@@ -5,17 +5,11 @@
  *
  * SEED=N repeats a run's random numbers.
  */
-#include "guest.h"
+#include "library.h"
 
-#include <sys/socket.h>
 #include <sys/un.h>
 
-#include <libhwtimer.h>
 #include "../../lib/table.h"
-
-/* Deadlines are multiples of this. */
-#define UNIT	65536ULL
-#define ROUND_UP(ns)	(((ns) + UNIT - 1) / UNIT * UNIT)
 
 FIXTURE(restart)
 {
@@ -23,20 +17,7 @@ FIXTURE(restart)
 	struct hwtimer *h;
 };
 
-FIXTURE_VARIANT(restart)
-{
-	unsigned int flags;
-};
-
-FIXTURE_VARIANT_ADD(restart, one)
-{
-	.flags = HWTIMER_OPEN_DEVICE,
-};
-
-FIXTURE_VARIANT_ADD(restart, threads)
-{
-	.flags = HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_THREADS,
-};
+ON_DEVICE(restart);
 
 FIXTURE_SETUP(restart)
 {
@@ -46,17 +27,6 @@ FIXTURE_SETUP(restart)
 FIXTURE_TEARDOWN(restart)
 {
 	hwtimer_close(self->h);
-}
-
-static struct hwtimer *must_open(unsigned int flags)
-{
-	struct hwtimer_options o = { .size = sizeof(o), .flags = flags };
-	struct hwtimer *h;
-	int ret = hwtimer_open(&h, &o);
-
-	if (ret)
-		die("hwtimer_open: %s", strerror(-ret));
-	return h;
 }
 
 static struct hwtimer *must_adopt(int fd, unsigned int flags)
@@ -71,41 +41,6 @@ static struct hwtimer *must_adopt(int fd, unsigned int flags)
 	return h;
 }
 
-/* A message with a descriptor; -1: none came with it. */
-static void fd_send(int to, int fd)
-{
-	char control[CMSG_SPACE(sizeof(fd))] = "", byte = 0;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-	c->cmsg_len = CMSG_LEN(sizeof(fd));
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	if (sendmsg(to, &m, 0) != 1)
-		die("sendmsg");
-}
-
-static int fd_receive(int from)
-{
-	char control[CMSG_SPACE(sizeof(int))], text[64];
-	struct iovec iov = { text, sizeof(text) };
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	int fd;
-
-	if (recvmsg(from, &m, MSG_CMSG_CLOEXEC) <= 0 || !CMSG_FIRSTHDR(&m))
-		die("recvmsg");
-	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
-	return fd;
-}
-
 /* The descriptor of a child that was killed after it had sent it, and @us later. */
 static int fd_of_killed(int from, pid_t child, unsigned int us)
 {
@@ -116,18 +51,6 @@ static int fd_of_killed(int from, pid_t child, unsigned int us)
 	if (waitpid(child, NULL, 0) != child)
 		die("waitpid");
 	return fd;
-}
-
-static struct hwtimer_event must_wait(struct hwtimer *h)
-{
-	struct hwtimer_event e;
-	int ret = hwtimer_wait(h, &e, PATIENCE);
-
-	if (ret != 1)
-		die("hwtimer_wait: %d", ret);
-	if (e.kind == HWTIMER_KIND_EXPIRED && e.taken_ns < e.deadline_ns)
-		die("early");
-	return e;
 }
 
 /* What is to come: the deadline for each user_data, 0: nothing. */
@@ -173,7 +96,7 @@ TEST_F(restart, hundred_thousand)
 	unsigned int i;
 
 	if (!child) {
-		self->h = must_open(variant->flags);
+		self->h = MUST_OPEN(variant->flags);
 		for (i = 0; i < MANY; i++)
 			if (hwtimer_schedule(self->h, NSEC_PER_SEC + i * 20000ULL, i, NULL))
 				die("hwtimer_schedule");
@@ -214,7 +137,7 @@ TEST_F(restart, killed_at_any_time)
 	for (round = 0; round < 10; round++) {
 		child = fork();
 		if (!child) {
-			self->h = must_open(variant->flags);
+			self->h = MUST_OPEN(variant->flags);
 			fd_send(self->ends[1], hwtimer_fd(self->h));
 			work_for_ever(self->h, random);
 		}
@@ -236,7 +159,7 @@ TEST_F(restart, killed_at_any_time)
 /* What was pushed, and cancelled before the kernel took it, leaves nothing in its slot. */
 TEST_F(restart, cancelled_while_pushed)
 {
-	struct hwtimer *old = must_open(variant->flags);
+	struct hwtimer *old = MUST_OPEN(variant->flags);
 	hwtimer_id id;
 
 	ASSERT_EQ(0, hwtimer_schedule(old, NSEC_PER_SEC / 10, 1, NULL));
@@ -255,7 +178,7 @@ TEST_F(restart, cancelled_while_pushed)
  */
 TEST_F(restart, list_half_taken)
 {
-	struct hwtimer *old = must_open(variant->flags);
+	struct hwtimer *old = MUST_OPEN(variant->flags);
 	struct table t = { .fd = hwtimer_fd(old), .page = sysconf(_SC_PAGESIZE) };
 	__u64 wake = hwtimer_now(old) + NSEC_PER_SEC / 20;
 	hwtimer_id ids[101];
@@ -301,7 +224,7 @@ TEST_F(restart, list_half_taken)
 /* What the program that is gone has written in the kernel's place does not count. */
 TEST_F(restart, forged_kick_before)
 {
-	struct hwtimer *old = must_open(variant->flags);
+	struct hwtimer *old = MUST_OPEN(variant->flags);
 	struct table t = { .fd = hwtimer_fd(old), .page = sysconf(_SC_PAGESIZE) };
 
 	ASSERT_EQ(0, table_map(&t));
@@ -317,7 +240,7 @@ TEST_F(restart, forged_kick_before)
 /* GROW has made a ring for more slots than it had memory for. */
 TEST_F(restart, ring_without_slots)
 {
-	struct hwtimer *old = must_open(variant->flags);
+	struct hwtimer *old = MUST_OPEN(variant->flags);
 	struct hwtimer_options o = { .size = sizeof(o), .flags = variant->flags, .timeouts = 100 };
 	struct hwtimer_grow grow = { .slots = 1 << 20 };
 	struct hwtimer_info info;
@@ -338,7 +261,7 @@ TEST_F(restart, ring_without_slots)
 /* Killed between the steps of a push. */
 TEST_F(restart, half_pushed)
 {
-	struct hwtimer *old = must_open(variant->flags);
+	struct hwtimer *old = MUST_OPEN(variant->flags);
 	struct table t = { .fd = hwtimer_fd(old) };
 	hwtimer_id id;
 
@@ -360,7 +283,7 @@ TEST_F(restart, half_pushed)
 
 TEST_F(restart, ids_go_on)
 {
-	struct hwtimer *old = must_open(variant->flags);
+	struct hwtimer *old = MUST_OPEN(variant->flags);
 	struct hwtimer_repeat repeat = {
 		.first_ns = hwtimer_now(old) + NSEC_PER_SEC / 10, .period_ns = NSEC_PER_SEC / 10,
 	};
@@ -398,7 +321,7 @@ TEST_F(restart, ids_go_on)
 /* What the program that is gone has stopped is handed back by the next one. */
 TEST_F(restart, stopped)
 {
-	struct hwtimer *old = must_open(variant->flags);
+	struct hwtimer *old = MUST_OPEN(variant->flags);
 	struct hwtimer_event e;
 
 	ASSERT_EQ(0, hwtimer_schedule(old, FAR, 1, NULL));
@@ -415,89 +338,73 @@ TEST_F(restart, stopped)
 /* What the new handle says of the context is what the old one said. */
 TEST_F(restart, what_it_says)
 {
-	struct hwtimer_options o = {
-		.size = sizeof(o), .flags = variant->flags | HWTIMER_OPEN_BOOTTIME,
-		.tick_ns = 10 * NSEC_PER_MSEC,
+	const struct hwtimer_options o = {
+		.flags = variant->flags | HWTIMER_OPEN_BOOTTIME, .tick_ns = 10 * NSEC_PER_MSEC,
 	};
 	struct table t = { .page = sysconf(_SC_PAGESIZE) };
-	struct hwtimer *old;
 	struct hwtimer_event e;
-	uint64_t tick;
-	int bad = 0;
+	struct hwtimer *old, *h;
 	hwtimer_id id;
-	pid_t pid;
 
 	if (!unshare_time("boottime 1000000 0"))
 		SKIP(return, "no time namespaces");
-	pid = fork();
-	if (pid) {
-		ASSERT_EQ(0, reap(pid));
-		return;
+	in_child(must_fork()) {
+		old = must_open(o);
+		expect(0, hwtimer_schedule(old, 0, 1, NULL));
+		expect(0, hwtimer_schedule(old, FAR, 2, &id));
+		expect(0, hwtimer_touch(old, id, 2 * FAR));
+		expect(0, hwtimer_schedule(old, FAR, 3, &id));
+		expect(0, hwtimer_cancel(old, id));
+		must_wait(old);
+		t.fd = hwtimer_fd(old);
+		expect(0, table_map(&t));
+		while (table_load(&t.head->cancelled) != 1 || table_load(&t.head->expired) != 1)
+			hwtimer_wait(old, &e, NSEC_PER_MSEC);
+
+		h = must_adopt(dup(hwtimer_fd(old)), variant->flags);
+		expect(hwtimer_tick_ns(old), hwtimer_tick_ns(h));
+		hwtimer_close(old);
+		expect(true, hwtimer_now(h) > now_ns() + 900000 * NSEC_PER_SEC);
+		expect(FD_CLOEXEC, fcntl(hwtimer_fd(h), F_GETFD));
+		expect(0, hwtimer_schedule(h, 0, 4, NULL));
+		must_wait(h);
+		while (table_load(&t.head->expired) == 1)
+			hwtimer_wait(h, &e, NSEC_PER_MSEC);
+		expect(4, table_load(&t.head->armed));
+		expect(1, table_load(&t.head->touched));
+		expect(1, table_load(&t.head->cancelled));
+		expect(2, table_load(&t.head->expired));
 	}
-	if (hwtimer_open(&old, &o) || hwtimer_schedule(old, 0, 1, &id) ||
-	    hwtimer_schedule(old, FAR, 2, &id) || hwtimer_touch(old, id, 2 * FAR) ||
-	    hwtimer_schedule(old, FAR, 3, &id) || hwtimer_cancel(old, id))
-		_exit(1);
-	must_wait(old);
-	t.fd = dup(hwtimer_fd(old));
-	if (table_map(&t))
-		_exit(2);
-	while (table_load(&t.head->cancelled) != 1 || table_load(&t.head->expired) != 1)
-		hwtimer_wait(old, &e, NSEC_PER_MSEC);
-	self->h = must_adopt(dup(hwtimer_fd(old)), variant->flags);
-	tick = hwtimer_tick_ns(old);
-	hwtimer_close(old);
-	if (hwtimer_tick_ns(self->h) != tick)
-		bad |= 16;
-	if (hwtimer_now(self->h) < now_ns() + 900000 * NSEC_PER_SEC)
-		bad |= 32;
-	if (!(fcntl(hwtimer_fd(self->h), F_GETFD) & FD_CLOEXEC))
-		bad |= 64;
-	if (hwtimer_schedule(self->h, 0, 4, NULL))
-		_exit(6);
-	must_wait(self->h);
-	while (table_load(&t.head->expired) == 1)
-		hwtimer_wait(self->h, &e, NSEC_PER_MSEC);
-	if (table_load(&t.head->armed) != 4 || table_load(&t.head->touched) != 1 ||
-	    table_load(&t.head->cancelled) != 1 || table_load(&t.head->expired) != 2)
-		bad |= 8;
-	_exit(bad);
 }
 
 /* The clock of another time namespace is refused. */
 TEST_F(restart, other_time_namespace)
 {
-	struct hwtimer *old = must_open(variant->flags), *h;
-	pid_t pid;
+	struct hwtimer *old = MUST_OPEN(variant->flags), *h;
 
 	if (!unshare_time("monotonic 1000000 0"))
 		SKIP(return, "no time namespaces");
-	pid = fork();
-	if (!pid)
-		_exit(hwtimer_open_fd(&h, hwtimer_fd(old), NULL) != -EXDEV);
-	EXPECT_EQ(0, reap(pid));
+	in_child(must_fork())
+		expect(-EXDEV, hwtimer_open_fd(&h, hwtimer_fd(old), NULL));
 	hwtimer_close(old);
 }
 
 /* Who asks for fewer timeouts than there are slots gets all that is pending. */
 TEST_F(restart, more_than_asked_for)
 {
-	struct hwtimer *old = must_open(variant->flags);
+	struct hwtimer *old = MUST_OPEN(variant->flags);
 	struct hwtimer_options o = { .size = sizeof(o), .flags = variant->flags, .timeouts = 1 };
 	struct hwtimer_state s;
 	hwtimer_id id = 0;
 	unsigned int i;
-	pid_t pid;
 
 	for (i = 0; i < 3000; i++)
 		ASSERT_EQ(0, hwtimer_schedule(old, NSEC_PER_SEC / 10, i, NULL));
 	ASSERT_EQ(0, hwtimer_open_fd(&self->h, hwtimer_fd(old), &o));
 	hwtimer_close(old);
 	EXPECT_EQ(3000, pending_note(self->h));
-	pid = fork();
-	if (!pid)
-		_exit(hwtimer_next(self->h, &id, &s) != -EPERM);
-	EXPECT_EQ(0, reap(pid));
+	in_child(must_fork())
+		expect(-EPERM, hwtimer_next(self->h, &id, &s));
 	all_come(self->h, 3000);
 	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 5, NULL));
 	/* Until it is handed back it is pending. */
@@ -516,7 +423,7 @@ TEST(errors)
 		{ .size = sizeof(wrong[0]), .slack_ns = 1 },
 	};
 	struct hwtimer_setup calls = { .clockid = CLOCK_MONOTONIC };
-	struct hwtimer *h = must_open(HWTIMER_OPEN_DEVICE), *other;
+	struct hwtimer *h = MUST_OPEN(HWTIMER_OPEN_DEVICE), *other;
 	int fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
 	unsigned int i;
 
@@ -532,7 +439,7 @@ TEST(errors)
 	ASSERT_EQ(0, ioctl(fd, HWTIMER_IOC_SETUP, &calls));
 	EXPECT_EQ(-EOPNOTSUPP, hwtimer_open_fd(&other, fd, NULL));
 	hwtimer_close(h);
-	h = must_open(HWTIMER_OPEN_PROCESS);
+	h = MUST_OPEN(HWTIMER_OPEN_PROCESS);
 	EXPECT_EQ(-ENOTTY, hwtimer_open_fd(&other, hwtimer_fd(h), NULL));
 	hwtimer_close(h);
 	close(fd);

@@ -7,12 +7,11 @@
  * for with a limit: what never comes, the guest's own limit ends. That a thread sleeps is found out
  * from its state, as what comes later has to wake it.
  */
-#include "common.h"
+#include "guest.h"
 #include "uring.h"
 
 #include <linux/aio_abi.h>
 #include <sys/select.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "../../lib/table.h"
@@ -1413,44 +1412,6 @@ TEST(dofork)
 	close(pipes[0]);
 	close(pipes[1]);
 	ASSERT_EQ(0, reap(pid));
-}
-
-/* Send a descriptor. */
-static void fd_send(int to, int fd)
-{
-	union {
-		struct cmsghdr head;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control = { .head = {
-		.cmsg_len = CMSG_LEN(sizeof(int)),
-		.cmsg_level = SOL_SOCKET,
-		.cmsg_type = SCM_RIGHTS,
-	} };
-	struct iovec byte = { "", 1 };
-	struct msghdr msg = {
-		.msg_iov = &byte, .msg_iovlen = 1,
-		.msg_control = &control, .msg_controllen = sizeof(control),
-	};
-
-	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-	if (sendmsg(to, &msg, 0) != 1)
-		die("sendmsg: %s", strerror(errno));
-}
-
-static int fd_receive(int from)
-{
-	char byte, control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(sizeof(long))));
-	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = control, .msg_controllen = sizeof(control),
-	};
-	int fd;
-
-	if (recvmsg(from, &msg, MSG_CMSG_CLOEXEC) != 1 || !CMSG_FIRSTHDR(&msg))
-		die("recvmsg: %s", strerror(errno));
-	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fd));
-	return fd;
 }
 
 /* In a process whose clock is another one: it arms by the clock of the context, and takes all. */
