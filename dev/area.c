@@ -146,31 +146,15 @@ static int area_reserve(struct context *c, u32 slots)
 {
 	struct area *a = c->data;
 	u32 max = roundup_pow_of_two(slots);
-	struct hwtimer_slot **new_slots;
-	struct list_head **new_nodes;
+	int ret;
 
 	if (slots <= a->max)
 		return 0;
-	new_slots = kvcalloc(max / PAGE_SLOTS, sizeof(*new_slots), GFP_MEMORY);
-	new_nodes = kvcalloc(max / PAGE_NODES, sizeof(*new_nodes), GFP_MEMORY);
-	if (!new_slots || !new_nodes) {
-		kvfree(new_slots);
-		kvfree(new_nodes);
-		return -ENOMEM;
-	}
-	/* Nobody else changes them. */
-	if (a->nr) {
-		memcpy(new_slots, a->slots, a->nr / PAGE_SLOTS * sizeof(*new_slots));
-		memcpy(new_nodes, a->nodes, a->nr / PAGE_NODES * sizeof(*new_nodes));
-	}
-	spin_lock(&c->lock);
-	swap(a->slots, new_slots);
-	swap(a->nodes, new_nodes);
-	a->max = max;
-	spin_unlock(&c->lock);
-	kvfree(new_slots);
-	kvfree(new_nodes);
-	return 0;
+	ret = hwtimer_context_reserve(c, &a->slots, a->nr / PAGE_SLOTS, max / PAGE_SLOTS) ?:
+	      hwtimer_context_reserve(c, &a->nodes, a->nr / PAGE_NODES, max / PAGE_NODES);
+	if (!ret)
+		a->max = max;
+	return ret;
 }
 
 /* Add AREA_STEP slots. */

@@ -46,8 +46,8 @@ struct area_ring {
  */
 struct area {
 	struct hwtimer_table	*table;
-	struct hwtimer_slot	**slots;
-	struct list_head	**nodes;
+	void			**slots;
+	void			**nodes;
 	u32			nr;
 	u32			max;
 	struct area_ring	ring[HWTIMER_MAX_RINGS];
@@ -64,12 +64,12 @@ int hwtimer_area_map(struct context *c, struct vm_area_struct *vma);
 
 static inline struct hwtimer_slot *area_slot(const struct area *a, u32 index)
 {
-	return &a->slots[index / PAGE_SLOTS][index % PAGE_SLOTS];
+	return (struct hwtimer_slot *)a->slots[index / PAGE_SLOTS] + index % PAGE_SLOTS;
 }
 
 static inline struct list_head *area_node(const struct area *a, u32 index)
 {
-	return &a->nodes[index / PAGE_NODES][index % PAGE_NODES];
+	return (struct list_head *)a->nodes[index / PAGE_NODES] + index % PAGE_NODES;
 }
 
 /* The slot of a node. */

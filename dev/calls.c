@@ -77,7 +77,7 @@ struct entry {
  * @ready: entries that are due, oldest tick first
  */
 struct calls {
-	struct entry		**pages;
+	void			**pages;
 	u32			nr_pages;
 	u32			max_pages;
 	struct list_head	free;
@@ -106,16 +106,23 @@ static void entry_describe(const struct entry *e, struct hwtimer_query *q)
 	*q = (struct hwtimer_query){ entry_id(e), e->deadline_ns, e->period_ns, e->user_data };
 }
 
-/* The entry of a pending timeout, or an error. */
-static struct entry *entry_find(struct calls *t, u64 id)
+/* The entry of an index, or NULL. */
+static struct entry *entry_at(const struct calls *t, u32 index)
 {
-	u32 index = id & ((1U << INDEX_BITS) - 1), page = index / PAGE_ENTRIES;
-	struct entry *e;
+	u32 page = index / PAGE_ENTRIES;
 
 	if (page >= t->nr_pages)
-		return ERR_PTR(-ENOENT);
-	e = &t->pages[array_index_nospec(page, t->nr_pages)][index % PAGE_ENTRIES];
-	return e->tag == id >> INDEX_BITS && entry_pending(e) ? e : ERR_PTR(-ENOENT);
+		return NULL;
+	page = array_index_nospec(page, t->nr_pages);
+	return (struct entry *)t->pages[page] + index % PAGE_ENTRIES;
+}
+
+/* The entry of a pending timeout, or an error. */
+static struct entry *entry_find(const struct calls *t, u64 id)
+{
+	struct entry *e = entry_at(t, id & ((1U << INDEX_BITS) - 1));
+
+	return e && e->tag == id >> INDEX_BITS && entry_pending(e) ? e : ERR_PTR(-ENOENT);
 }
 
 static void entry_file(struct context *c, struct entry *e)
@@ -195,13 +202,10 @@ static u64 calls_pending(struct context *c)
 
 static int calls_describe(struct context *c, u32 index, struct hwtimer_query *q)
 {
-	u32 page = index / PAGE_ENTRIES;
-	struct calls *t = c->data;
-	const struct entry *e;
+	const struct entry *e = entry_at(c->data, index);
 
-	if (page >= t->nr_pages)
+	if (!e)
 		return -ENOENT;
-	e = &t->pages[array_index_nospec(page, t->nr_pages)][index % PAGE_ENTRIES];
 	entry_describe(e, q);
 	return entry_pending(e);
 }
@@ -280,37 +284,15 @@ int hwtimer_calls_setup(struct context *c, struct hwtimer_setup *s)
 	return 0;
 }
 
-/* Make room for more pages, with @control held, so that nobody else changes them. */
-static int calls_reserve(struct context *c)
-{
-	struct calls *t = c->data;
-	u32 max_pages = max(16U, 2 * t->max_pages);
-	struct entry **pages;
-
-	if (t->nr_pages < t->max_pages)
-		return 0;
-	pages = kvcalloc(max_pages, sizeof(*pages), GFP_MEMORY);
-	if (!pages)
-		return -ENOMEM;
-	if (t->nr_pages)
-		memcpy(pages, t->pages, t->nr_pages * sizeof(*pages));
-	spin_lock(&c->lock);
-	swap(pages, t->pages);
-	t->max_pages = max_pages;
-	spin_unlock(&c->lock);
-	kvfree(pages);
-	return 0;
-}
-
 /* Add a page of entries to @free, unless others have been faster: then the caller looks again. */
 static int calls_grow(struct context *c)
 {
 	struct calls *t = c->data;
+	u32 max_pages = max(16U, 2 * t->max_pages), i;
 	struct entry *page;
 	LIST_HEAD(entries);
 	bool others;
 	int ret;
-	u32 i;
 
 	ret = mutex_lock_killable(&c->control);
 	if (ret)
@@ -321,8 +303,13 @@ static int calls_grow(struct context *c)
 	if (others)
 		goto unlock;
 	ret = -ENOMEM;
-	if (t->nr_pages == MAX_PAGES || calls_reserve(c))
+	if (t->nr_pages == MAX_PAGES)
 		goto unlock;
+	if (t->nr_pages == t->max_pages) {
+		if (hwtimer_context_reserve(c, &t->pages, t->nr_pages, max_pages))
+			goto unlock;
+		t->max_pages = max_pages;
+	}
 	page = hwtimer_memory_page(c->user);
 	if (!page)
 		goto unlock;

@@ -486,6 +486,30 @@ int hwtimer_context_allows(u32 slots)
 }
 
 /**
+ * hwtimer_context_reserve - make room for more pages
+ * @c: the context, with @control held, or before it is used
+ * @pages: an array that only the caller changes, and others read with the lock of the context held
+ * @nr: how many pages it has
+ * @max: how many it is to have room for
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int hwtimer_context_reserve(struct context *c, void ***pages, u32 nr, u32 max)
+{
+	void **more = kvcalloc(max, sizeof(*more), GFP_MEMORY);
+
+	if (!more)
+		return -ENOMEM;
+	if (nr)
+		memcpy(more, *pages, nr * sizeof(*more));
+	spin_lock(&c->lock);
+	swap(*pages, more);
+	spin_unlock(&c->lock);
+	kvfree(more);
+	return 0;
+}
+
+/**
  * hwtimer_context_shape - prepare a SETUP: check and round what it asks for
  * @c: a context before SETUP, whose @control is held
  * @s: what SETUP asks for; out: what it gets

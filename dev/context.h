@@ -131,6 +131,7 @@ extern const struct context_kind hwtimer_table_kind;
 struct context *hwtimer_context_create(void);
 void hwtimer_context_free(struct context *c);
 int hwtimer_context_allows(u32 slots);
+int hwtimer_context_reserve(struct context *c, void ***pages, u32 nr, u32 max);
 int hwtimer_context_shape(struct context *c, struct hwtimer_setup *s);
 void hwtimer_context_unshape(struct context *c);
 void hwtimer_context_begin(struct context *c, const struct context_kind *kind);
