@@ -235,7 +235,8 @@ static bool slots_publish(struct context *c, u64 next)
 	word_write(&table->kick_before, next ? tick_serves(c, next) : 0);
 	/*
 	 * Either we see a slot that is pushed meanwhile, or who pushes it sees kick_before.
-	 * [smp_mb: table-end-broken-kernel table-end-broken-order; after tick_serves]
+	 * [smp_mb: table-end-broken-kernel table-end-broken-order table-queued-broken-kernel; after
+	 * tick_serves]
 	 */
 	smp_mb();
 	hwtimer_step_locked();

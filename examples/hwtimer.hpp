@@ -41,7 +41,7 @@ inline int check(int ret, const char *what)
 	return ret;
 }
 
-/* A handle for up to @timeouts pending timers; 0: HWTIMER_FREE_SLOTS. @flags: HWTIMER_OPEN_*. */
+/* A handle for up to @timeouts pending timers; 0: HWTIMER_FREE_SLOTS - 1. @flags: HWTIMER_OPEN_*. */
 class context {
 public:
 	explicit context(std::uint32_t timeouts = 0, unsigned int flags = 0)

@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -12,8 +11,8 @@
 
 /* hwtimer_options.flags that exclude each other. */
 #define WHERE	(HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_PROCESS)
-/* So that IN_USE is no index plus 1. */
-#define HANDLE_MOST	(HWTIMER_MAX_SLOTS - 2)
+/* Slot 0 is not used. */
+#define HANDLE_MOST	(HWTIMER_MAX_SLOTS - 1)
 
 /* Address space for many slots, of which few may be used: in huge pages, each took 2 MiB. */
 void *hwtimer_memory_map(size_t bytes)
@@ -41,29 +40,25 @@ static int options_copy(struct hwtimer_options *to, const struct hwtimer_options
 				return -E2BIG;
 		memcpy(to, from, from->size < sizeof(*to) ? from->size : sizeof(*to));
 	}
-	to->timeouts = to->timeouts ?: HWTIMER_FREE_SLOTS;
+	to->timeouts = to->timeouts ?: HWTIMER_FREE_SLOTS - 1;
 	if (to->flags & ~(HWTIMER_OPEN_THREADS | HWTIMER_OPEN_BOOTTIME | WHERE) ||
 	    (to->flags & WHERE) == WHERE || to->timeouts > HANDLE_MOST)
 		return -EINVAL;
 	return 0;
 }
 
-static int handle_memory(struct hwtimer *h)
-{
-	h->own = hwtimer_memory_map(sizeof(*h->own));
-	if (!h->own)
-		return -ENOMEM;
-	h->own->alive = 1;
-	h->link = hwtimer_memory_map(h->t.max * sizeof(*h->link));
-	if (!h->link)
-		return -ENOMEM;
-	return madvise(h->own, sizeof(*h->own), MADV_WIPEONFORK) ? -errno : 0;
-}
-
-static int handle_epoll(struct hwtimer *h)
+/* What a handle needs besides its table. */
+static int handle_complete(struct hwtimer *h)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
+	h->link = hwtimer_memory_map(h->t.max * sizeof(*h->link));
+	if (!h->link)
+		return -ENOMEM;
+	if (madvise(h, OWN_SIZE, MADV_WIPEONFORK))
+		return -errno;
+	if (!h->threads)
+		return 0;
 	h->epfd = epoll_create1(EPOLL_CLOEXEC);
 	if (h->epfd < 0 || epoll_ctl(h->epfd, EPOLL_CTL_ADD, h->t.fd, &event))
 		return -errno;
@@ -106,23 +101,21 @@ static int handle_setup(struct hwtimer *h, const struct hwtimer_options *o)
 		h->t.fd = -1;
 		ret = hwtimer_process_open(h, o);
 	}
-	if (!ret)
-		ret = handle_memory(h);
-	if (!ret && h->threads)
-		ret = handle_epoll(h);
 	return ret;
 }
 
 /* A handle for which nothing is open yet; NULL: no memory. */
 static struct hwtimer *handle_new(const struct hwtimer_options *o)
 {
-	struct hwtimer *h = calloc(1, sizeof(*h));
+	struct hwtimer *h = hwtimer_memory_map(sizeof(*h));
 
 	if (!h)
 		return NULL;
+	h->own.alive = 1;
 	h->threads = o->flags & HWTIMER_OPEN_THREADS;
 	h->clockid = o->flags & HWTIMER_OPEN_BOOTTIME ? CLOCK_BOOTTIME : CLOCK_MONOTONIC;
-	h->max = o->timeouts;
+	h->max = o->timeouts + 1;
+	h->fresh = 1;
 	h->shard_mask = h->threads ? SHARDS - 1 : 0;
 	h->epfd = -1;
 	h->t.fd = -1;
@@ -134,29 +127,6 @@ static struct hwtimer *handle_new(const struct hwtimer_options *o)
 	return h;
 }
 
-int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *options)
-{
-	struct hwtimer_options o;
-	struct hwtimer *h;
-	int ret, state;
-
-	*to = NULL;
-	ret = options_copy(&o, options);
-	if (ret)
-		return ret;
-	h = handle_new(&o);
-	if (!h)
-		return -ENOMEM;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	ret = handle_setup(h, &o);
-	if (ret)
-		hwtimer_close(h);
-	else
-		*to = h;
-	pthread_setcancelstate(state, NULL);
-	return ret;
-}
-
 /*
  * Take over the slots of a handle that is gone. Its program may have been killed in the middle of
  * anything, and the kernel may be in the middle of a list that it has pushed. So all that is armed
@@ -166,23 +136,23 @@ int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *options)
 static void slots_adopt(struct hwtimer *h)
 {
 	struct table *t = &h->t;
-	uint64_t word;
+	uint64_t word, tag;
 	uint32_t i;
 
 	for (i = 0; i < t->slots; i++)
 		table_store(&t->slot[i].next, HWTIMER_LINK_NONE);
 	table_store(&t->head->pushed, HWTIMER_LINK_END);
-	h->fresh = t->slots < h->max ? t->slots : h->max;
-	for (i = h->fresh; i--;) {
+	if (t->slots)
+		h->fresh = t->slots < h->max ? t->slots : h->max;
+	for (i = h->fresh; --i;) {
 		word = table_load(&t->slot[i].word);
-		h->link[i] = (uint32_t)word << INDEX_BITS | IN_USE;
+		tag = table_load(&t->slot[i].tag) + !word;
+		h->link[i] = tag << 32 | (uint32_t)(word | ALWAYS) << INDEX_BITS | i;
 		table_store(&t->slot[i].visit, word ? 0 : ~0ULL);
-		if (word) {
+		if (word)
 			table_push(t, i);
-		} else {
-			table_store(&t->slot[i].tag, table_load(&t->slot[i].tag) + 1);
+		else
 			hwtimer_slot_free(h, i);
-		}
 	}
 	/* What the kernel publishes then is right, whatever was written there. */
 	table_enter(t);
@@ -190,7 +160,7 @@ static void slots_adopt(struct hwtimer *h)
 
 static void counts_adopt(struct hwtimer *h)
 {
-	struct shard *s = &h->own->shard[0];
+	struct shard *s = &h->own.shard[0];
 
 	s->armed = table_load(&h->t.head->armed);
 	s->touched = table_load(&h->t.head->touched);
@@ -198,33 +168,60 @@ static void counts_adopt(struct hwtimer *h)
 	s->expired = table_load(&h->t.head->expired);
 }
 
-static int handle_adopt(struct hwtimer *h, const struct hwtimer_info *info)
+/* Map the table of a handle that is gone. */
+static int handle_resume(struct hwtimer *h, int fd, const struct hwtimer_info *info)
 {
-	int ret = table_map(&h->t);
-
+	/* GROW may have made a ring, and then not all slots. */
+	while (info->rings >> 1 && h->t.max < h->t.page / 8 << (31 - __builtin_clz(info->rings)))
+		h->t.max *= 2;
 	h->clockid = info->clockid;
 	h->tick_ns = info->tick_ns;
+	h->t.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return h->t.fd < 0 ? -errno : table_map(&h->t);
+}
+
+/* @info: of the table of @fd; NULL: make one. */
+static int handle_open(struct hwtimer **to, const struct hwtimer_options *o, int fd,
+		       const struct hwtimer_info *info)
+{
+	struct hwtimer *h = handle_new(o);
+	int ret, state;
+
+	if (!h)
+		return -ENOMEM;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	ret = info ? handle_resume(h, fd, info) : handle_setup(h, o);
 	if (!ret)
-		ret = handle_memory(h);
-	if (!ret && h->threads)
-		ret = handle_epoll(h);
-	if (!ret) {
+		ret = handle_complete(h);
+	if (!ret && info) {
 		counts_adopt(h);
 		slots_adopt(h);
 		ret = hwtimer_map(h);
 	}
+	if (ret)
+		hwtimer_close(h);
+	else
+		*to = h;
+	pthread_setcancelstate(state, NULL);
 	return ret;
+}
+
+int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *options)
+{
+	struct hwtimer_options o;
+	int ret = options_copy(&o, options);
+
+	*to = NULL;
+	return ret ?: handle_open(to, &o, -1, NULL);
 }
 
 int hwtimer_open_fd(struct hwtimer **to, int fd, const struct hwtimer_options *options)
 {
 	struct hwtimer_options o;
 	struct hwtimer_info info;
-	struct hwtimer *h;
-	int ret, state;
+	int ret = options_copy(&o, options);
 
 	*to = NULL;
-	ret = options_copy(&o, options);
 	if (ret)
 		return ret;
 	if (o.device || o.tick_ns || o.slack_ns ||
@@ -236,24 +233,9 @@ int hwtimer_open_fd(struct hwtimer **to, int fd, const struct hwtimer_options *o
 		return -EOPNOTSUPP;
 	if (info.offset_ns)
 		return -EXDEV;
-	/* GROW may have made more than any handle uses. */
 	if (o.timeouts < info.slots)
-		o.timeouts = info.slots < HANDLE_MOST ? info.slots : HANDLE_MOST;
-	h = handle_new(&o);
-	if (!h)
-		return -ENOMEM;
-	/* GROW may have made a ring, and then not all slots. */
-	while (info.rings >> 1 && h->t.max < h->t.page / 8 << (31 - __builtin_clz(info.rings)))
-		h->t.max *= 2;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	h->t.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	ret = h->t.fd < 0 ? -errno : handle_adopt(h, &info);
-	if (ret)
-		hwtimer_close(h);
-	else
-		*to = h;
-	pthread_setcancelstate(state, NULL);
-	return ret;
+		o.timeouts = info.slots - 1;
+	return handle_open(to, &o, fd, &info);
 }
 
 void hwtimer_close(struct hwtimer *h)
@@ -265,7 +247,7 @@ void hwtimer_close(struct hwtimer *h)
 	/* close(2) must not be the end of a thread that is to be cancelled. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	/* A child does not have the kernel's table; at its place there may be something else. */
-	if (!h->own || handle_alive(h) || h->process)
+	if (handle_alive(h) || h->process)
 		table_close(&h->t);
 	if (h->epfd >= 0)
 		close(h->epfd);
@@ -275,12 +257,10 @@ void hwtimer_close(struct hwtimer *h)
 		munmap(h->link, h->t.max * sizeof(*h->link));
 	if (h->repeat)
 		munmap(h->repeat, h->t.max * sizeof(*h->repeat));
-	if (h->own)
-		munmap(h->own, sizeof(*h->own));
 	pthread_mutex_destroy(&h->repeat_lock);
 	pthread_mutex_destroy(&h->lock);
 	hwtimer_process_free(h);
-	free(h);
+	munmap(h, sizeof(*h));
 	pthread_setcancelstate(state, NULL);
 }
 
@@ -314,7 +294,9 @@ int hwtimer_ended(struct hwtimer *h)
 	else if (ioctl(h->t.fd, HWTIMER_IOC_STOP))
 		return -errno;
 	h->ended = true;
-	table_store(&h->own->slots, 0);
+	table_store(&h->own.slots, 0);
+	if (!h->threads)
+		h->own.usual = 0;
 	return 0;
 }
 

@@ -8,11 +8,16 @@
  * compare-and-swap decides between those who move, cancel and take; the upper 32 are the tag of the
  * slot, which keeps an old id from being taken for a new one.
  *
- * Who gets a word to 0 has the slot for himself, and frees it. Free slots are in a list for each of
- * several threads, linked by @link; those that were never used are beyond @fresh. Nothing of this
- * is in memory that is shared with the kernel. So nobody else who writes there can make the library
- * write to memory that is not the table's, and if he invents a timeout in a free slot, it ends
- * where that slot cannot be freed again.
+ * Who gets a word to 0 has the slot for himself, and frees it. Free slots are in a list, or in one
+ * for each of several threads, linked by @link; those that were never used are beyond @fresh. Slot
+ * 0 is not used, so that 0 is no index. Nothing of this is in memory that is shared with the
+ * kernel. So nobody else who writes there can make the library write to memory that is not the
+ * table's, and if he invents a timeout in a free slot, it ends where that slot cannot be freed
+ * again.
+ *
+ * The usual way is that of a handle of one thread, for a timeout that is not periodic, where
+ * neither the kernel nor memory is needed. hwtimer_schedule_at(), hwtimer_touch_at() and
+ * hwtimer_cancel() have it in themselves; all else is in functions that they call at their end.
  */
 #ifndef HANDLE_H
 #define HANDLE_H
@@ -26,14 +31,14 @@
 
 #define INDEX_BITS	24
 #define INDEX_MASK	((1U << INDEX_BITS) - 1)
-#define GENERATION_MASK	((1ULL << 40) - 1)
-/* In generations and armings: the timeout is periodic. */
+/* In generations and armings: the timeout is periodic; and what is always set: none is 0. */
 #define PERIODIC	1U
-/* In the lower half of a link: the slot is in use. No index is as large. */
-#define IN_USE		INDEX_MASK
+#define ALWAYS		2U
 #ifndef SHARDS
 #define SHARDS		16
 #endif
+/* The largest pages. */
+#define OWN_SIZE	65536
 
 /* Probes for tracers, if the library is compiled with -DHWTIMER_USDT. */
 #ifdef HWTIMER_USDT
@@ -45,9 +50,9 @@
 
 /**
  * struct shard - what one of several threads keeps
- * @free: in the lower half, the index of the first free slot, plus 1; 0: there is none. The upper
- *	half counts removals: who has read the link of a slot that was removed and came back
- *	meanwhile notices
+ * @free: in the lower half, the index of the first free slot; 0: there is none. The upper half
+ *	counts removals: who has read the link of a slot that was removed and came back meanwhile
+ *	notices
  * @from: where its threads have found the last slot of another one
  * @armed: how many timeouts its threads have armed, ...
  * @touched: ... moved ...
@@ -66,12 +71,16 @@ struct shard {
 /**
  * struct own - memory that fork() does not copy: a child finds zeros
  * @alive: not 0
- * @slots: how many slots may be used; 0 also after a stop, so that nothing takes the usual way
+ * @slots: how many slots may be used; 0 also after a stop
+ * @usual: the same for the usual way: 0 with HWTIMER_OPEN_THREADS
+ * @free: the first free slot, without HWTIMER_OPEN_THREADS; 0: there is none
  * @shard: of each thread; the first one of all unless HWTIMER_OPEN_THREADS
  */
 struct own {
 	uint32_t	alive;
 	uint32_t	slots;
+	uint32_t	usual;
+	uint32_t	free;
 	struct shard	shard[SHARDS];
 };
 
@@ -93,11 +102,12 @@ struct repeat {
 
 /**
  * struct hwtimer - a handle
- * @t: the table
- * @process: what does the kernel's part; NULL: the kernel
  * @own: see above
- * @link: for each slot: in the lower 24 bits IN_USE, or the next free slot, plus 1; above, the
- *	lower 8 bits of the generation
+ * @apart: fills the last page of @own, however large pages are
+ * @process: what does the kernel's part; NULL: the kernel
+ * @t: the table
+ * @link: for each slot: the id of its timeout; or, if it is free, that of its last one, but with
+ *	the next free slot, or 0, in place of the index
  * @fresh: slots from here on were never used
  * @shard_mask: how many struct shard are in use, 2^n, minus 1
  * @threads: HWTIMER_OPEN_THREADS
@@ -115,10 +125,11 @@ struct repeat {
  * @repeat: for each slot, or NULL: there was no periodic timeout yet
  */
 struct hwtimer {
-	struct table	t;
+	struct own	own;
+	char		apart[OWN_SIZE - sizeof(struct own)];
 	struct process	*process;
-	struct own	*own;
-	uint32_t	*link;
+	struct table	t;
+	uint64_t	*link;
 	uint32_t	fresh;
 	uint32_t	shard_mask;
 	bool		threads;
@@ -147,7 +158,7 @@ static inline uint64_t clock_ns(clockid_t clockid)
 /* Is this the process that has opened the handle? */
 static inline bool handle_alive(const struct hwtimer *h)
 {
-	return table_load(&h->own->alive);
+	return table_load(&h->own.alive);
 }
 
 static inline bool handle_stopped(struct hwtimer *h)
@@ -159,16 +170,16 @@ static inline bool handle_stopped(struct hwtimer *h)
 static inline uint32_t handle_slots(const struct hwtimer *h)
 {
 	/* [__atomic_load_n: as hwtimer_map() releases] */
-	return __atomic_load_n(&h->own->slots, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&h->own.slots, __ATOMIC_ACQUIRE);
 }
 
 /* A number of the calling thread, or 0. It is read without a call, in a shared library, too. */
 extern __thread uint32_t hwtimer_thread
 	__attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-static inline struct shard *handle_shard(const struct hwtimer *h)
+static inline struct shard *handle_shard(struct hwtimer *h)
 {
-	return &h->own->shard[hwtimer_thread & h->shard_mask];
+	return &h->own.shard[hwtimer_thread & h->shard_mask];
 }
 
 /* Threads may share a shard; then a count may be a little too low. */
@@ -177,15 +188,12 @@ static inline void shard_count(uint64_t *counter)
 	table_store(counter, table_load(counter) + 1);
 }
 
-static inline uint64_t slot_generation(struct hwtimer *h, uint32_t index)
+/* The id of the timeout of a slot; 0: it is not in use. */
+static inline hwtimer_id slot_id(const struct hwtimer *h, uint32_t index)
 {
-	return (uint64_t)table_load(&h->t.slot[index].tag) << 8 |
-	       table_load(&h->link[index]) >> INDEX_BITS;
-}
+	uint64_t link = table_load(&h->link[index]);
 
-static inline hwtimer_id slot_id(struct hwtimer *h, uint32_t index)
-{
-	return slot_generation(h, index) << INDEX_BITS | index;
+	return (link & INDEX_MASK) == index ? link : 0;
 }
 
 void *hwtimer_memory_map(size_t bytes);

@@ -75,8 +75,8 @@ struct hwtimer;
 
 /*
  * Identifies a timeout until its last event was returned or it was cancelled. Never 0. An id comes
- * back only after 2^39 others with the same index (its lower 24 bits). At a million uses of an
- * index per second, that takes 6 days.
+ * back only after 2^38 others with the same index (its lower 24 bits). At a million uses of an
+ * index per second, that takes 3 days.
  */
 typedef uint64_t hwtimer_id;
 
@@ -93,8 +93,9 @@ typedef uint64_t hwtimer_id;
  * @device: path of the device, which has to be there; NULL: /dev/hwtimer or, without it, in
  *	the process
  * @flags: HWTIMER_OPEN_*
- * @timeouts: the most timeouts that there may be at once, up to HWTIMER_MAX_SLOTS - 2; 0:
- *	HWTIMER_FREE_SLOTS. Each takes some 110 bytes of address space, and memory once it is needed
+ * @timeouts: the most timeouts that there may be at once, up to HWTIMER_MAX_SLOTS - 1; 0:
+ *	HWTIMER_FREE_SLOTS - 1. Each takes some 110 bytes of address space, and memory once it is
+ *	needed
  * @tick_ns: the tick; 0: 1 ms; see struct hwtimer_setup
  * @slack_ns: how much later than that an event may come, so that one wake-up serves many
  */

@@ -19,7 +19,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <stdlib.h>
 #include <sys/timerfd.h>
 
 #define HWTIMER_WHEEL_SHIM	"core/hwtimer_wheel_shim.h"
@@ -38,7 +37,7 @@
  * struct process - what the kernel keeps for handles on the device
  * @lock: protects all of this, and is taken last
  * @wheel: the slots, as far as it has been told of them
- * @buckets: the memory of @wheel
+ * @size: of all of this, with the buckets of @wheel behind it
  * @node: for each slot: filed in @wheel, in the list @due, or in none
  * @due: slots that have to be looked at, in the order of ticks
  * @tick_units: length of a tick, in units of words
@@ -50,7 +49,7 @@
 struct process {
 	pthread_mutex_t		lock;
 	struct wheel		wheel;
-	void			*buckets;
+	size_t			size;
 	struct list_head	*node;
 	struct list_head	due;
 	uint64_t		tick_units;
@@ -304,32 +303,41 @@ void hwtimer_process_stats(struct hwtimer *h, struct hwtimer_stats *stats)
 		stats->pending += !!table_load(&h->t.slot[i].word);
 }
 
+/* The wheel, with all that it needs, so that hwtimer_process_free() can free it. */
 static int process_shape(struct hwtimer *h, const struct hwtimer_options *o)
 {
 	const uint64_t unit = 1ULL << HWTIMER_UNIT_SHIFT, ms = 1000000;
-	uint64_t tick_ns = o->tick_ns ?: ms, now;
+	uint64_t tick_ns = o->tick_ns ?: ms, tick_units, now = hwtimer_now(h);
 	unsigned char bits[WHEEL_MAX_LEVELS];
-	struct process *p = h->process;
 	unsigned int levels, none = 1;
+	struct process *p;
+	size_t size;
 
 	/* As SETUP. */
 	if (tick_ns < 2 * unit || tick_ns > 10000 * ms || o->slack_ns > 1ULL << 40)
 		return -EINVAL;
-	p->tick_units = (tick_ns + unit - 1) / unit;
-	h->tick_ns = p->tick_units * unit;
-	while (2 * p->slack + 1 <= o->slack_ns / h->tick_ns)
-		p->slack = 2 * p->slack + 1;
-	memset(bits, HIGH_BITS, sizeof(bits));
-	memset(bits, LOW_BITS, LOW_LEVELS);
-	levels = wheel_levels(bits, WHEEL_MAX_LEVELS, LAST_UNIT / p->tick_units);
-	p->buckets = malloc(wheel_size(bits, levels));
-	if (!p->buckets)
-		return -ENOMEM;
-	wheel_init(&p->wheel, bits, levels, p->buckets);
-	p->wheel.align = p->slack;
-	now = hwtimer_now(h);
 	if (now >> HWTIMER_UNIT_SHIFT > LAST_UNIT / 2)
 		return -EOVERFLOW;
+	tick_units = (tick_ns + unit - 1) / unit;
+	memset(bits, HIGH_BITS, sizeof(bits));
+	memset(bits, LOW_BITS, LOW_LEVELS);
+	levels = wheel_levels(bits, WHEEL_MAX_LEVELS, LAST_UNIT / tick_units);
+	size = sizeof(*p) + wheel_size(bits, levels);
+	p = hwtimer_memory_map(size);
+	if (!p)
+		return -ENOMEM;
+	h->process = p;
+	h->t.enter = process_enter;
+	h->tick_ns = tick_units * unit;
+	p->size = size;
+	p->tick_units = tick_units;
+	while (2 * p->slack + 1 <= o->slack_ns / h->tick_ns)
+		p->slack = 2 * p->slack + 1;
+	p->next = WHEEL_NEVER;
+	pthread_mutex_init(&p->lock, NULL);
+	INIT_LIST_HEAD(&p->due);
+	wheel_init(&p->wheel, bits, levels, p + 1);
+	p->wheel.align = p->slack;
 	/* The wheel begins now: nothing is filed in the past. */
 	wheel_take(&p->wheel, now / h->tick_ns, &none);
 	return 0;
@@ -356,21 +364,12 @@ static int process_map(struct hwtimer *h)
 /* Make the table of a handle, instead of SETUP. After an error, hwtimer_close() frees the rest. */
 int hwtimer_process_open(struct hwtimer *h, const struct hwtimer_options *o)
 {
-	struct process *p = calloc(1, sizeof(*p));
-	int ret;
+	int ret = process_shape(h, o);
 
-	if (!p)
-		return -ENOMEM;
-	h->process = p;
-	h->t.enter = process_enter;
-	pthread_mutex_init(&p->lock, NULL);
-	INIT_LIST_HEAD(&p->due);
-	p->next = WHEEL_NEVER;
+	if (ret)
+		return ret;
 	h->t.fd = timerfd_create(h->clockid, TFD_NONBLOCK | TFD_CLOEXEC);
-	if (h->t.fd < 0)
-		return -errno;
-	ret = process_shape(h, o);
-	return ret ?: process_map(h);
+	return h->t.fd < 0 ? -errno : process_map(h);
 }
 
 /* The end of hwtimer_close(), also in a child. */
@@ -383,6 +382,5 @@ void hwtimer_process_free(struct hwtimer *h)
 	if (p->node)
 		munmap(p->node, h->t.max * sizeof(*p->node));
 	pthread_mutex_destroy(&p->lock);
-	free(p->buckets);
-	free(p);
+	munmap(p, p->size);
 }

@@ -66,13 +66,16 @@ static inline bool table_swap_link(__u32 *link, __u32 old, __u32 new)
 					   __ATOMIC_RELAXED);
 }
 
-/* A deadline in ns, rounded up, as a word; what is too late never comes. @arming is not 0. */
+/* The last deadline of a word, in ns: what is later never comes. */
+#define TABLE_NEVER	(((~0ULL >> HWTIMER_ARMING_BITS) - 1) << HWTIMER_UNIT_SHIFT)
+
+/* A deadline in ns, rounded up, as a word. @arming is not 0. */
 static inline __u64 table_word(__u64 deadline_ns, __u32 arming)
 {
-	const __u64 never = (~0ULL >> HWTIMER_ARMING_BITS) - 1, unit = 1ULL << HWTIMER_UNIT_SHIFT;
+	const __u64 unit = 1ULL << HWTIMER_UNIT_SHIFT;
 
-	if (deadline_ns > never * unit)
-		deadline_ns = never * unit;
+	if (deadline_ns > TABLE_NEVER)
+		deadline_ns = TABLE_NEVER;
 	return (deadline_ns + unit - 1) / unit << HWTIMER_ARMING_BITS | (arming & TABLE_ARMING);
 }
 
@@ -127,9 +130,9 @@ static TABLE_COLD int table_ask(struct table *t, __u32 index)
 		 */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		table_push(t, index);
+		/* [__atomic_thread_fence: table-end-broken-program table-queued-broken-program] */
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
-	/* [__atomic_thread_fence: table-end-broken-program] */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (table_load(&t->head->flags) & HWTIMER_TABLE_STOPPED)
 		return -ESHUTDOWN;
 	/* Others may have moved it before it was pushed, and rely on that. */
@@ -138,9 +141,9 @@ static TABLE_COLD int table_ask(struct table *t, __u32 index)
 }
 
 /* Does the kernel look at a slot in time as it is? The caller has executed a fence since @word. */
-static inline bool table_holds(struct table *t, __u32 index, __u64 word)
+static inline bool table_holds(struct hwtimer_slot *slot, __u64 word)
 {
-	__u64 visit = table_load(&t->slot[index].visit);
+	__u64 visit = table_load(&slot->visit);
 
 	return visit && word >= visit;
 }
@@ -148,20 +151,20 @@ static inline bool table_holds(struct table *t, __u32 index, __u64 word)
 /* See that it does. -ESHUTDOWN: there is no need, the table is stopped. */
 static inline int table_check(struct table *t, __u32 index, __u64 word)
 {
-	return table_holds(t, index, word) ? 0 : table_ask(t, index);
+	return table_holds(&t->slot[index], word) ? 0 : table_ask(t, index);
 }
 
 /* Arm a free slot: @word is not 0. table_check() has to follow. */
-static inline void table_put(struct table *t, __u32 index, __u64 word)
+static inline void table_put(struct hwtimer_slot *slot, __u64 word)
 {
 	/*
 	 * Who takes the timeout finds what the slot says of it.
 	 * [__atomic_store_n: table-data-broken-release]
 	 */
-	__atomic_store_n(&t->slot[index].word, word, __ATOMIC_RELEASE);
+	__atomic_store_n(&slot->word, word, __ATOMIC_RELEASE);
 	/*
 	 * [__atomic_thread_fence: table-look-broken-program table-claimed-broken-program
-	 * table-stop-broken-arm]
+	 * table-queued-broken-arm table-stop-broken-arm]
 	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
@@ -174,7 +177,7 @@ static inline int table_arm(struct table *t, __u32 index, __u64 word)
 {
 	int ret;
 
-	table_put(t, index, word);
+	table_put(&t->slot[index], word);
 	ret = table_check(t, index, word);
 	return ret == -ESHUTDOWN && table_cancel(t, index, word) ? 0 : ret;
 }

@@ -3,12 +3,11 @@
  * libhwtimer: schedule, touch, query and cancel.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "process.h"
 
-/* What keeps the usual way short by being out of it. */
-#define COLD	__attribute__((__noinline__, cold))
+/* Not part of the usual way, which stays short by that. */
+#define OTHER	__attribute__((__noinline__))
 
 __thread uint32_t hwtimer_thread;
 
@@ -37,59 +36,56 @@ static bool shard_swap(struct shard *s, uint64_t old, uint64_t new)
 					   __ATOMIC_RELAXED);
 }
 
-/* Take a free slot: its index plus 1; 0: there is none. */
-static inline uint32_t shard_pop(struct hwtimer *h, struct shard *s)
+/* Take a free slot; 0: there is none. */
+static uint32_t shard_pop(struct hwtimer *h, struct shard *s)
 {
 	uint64_t head, new;
+	uint32_t index;
 
+	if (!h->threads) {
+		index = h->own.free;
+		if (index)
+			h->own.free = h->link[index] & INDEX_MASK;
+		return index;
+	}
 	do {
 		/* [__atomic_load_n: as shard_swap() releases] */
 		head = __atomic_load_n(&s->free, __ATOMIC_ACQUIRE);
 		if (!(uint32_t)head)
 			return 0;
-		new = table_load(&h->link[(uint32_t)head - 1]) & INDEX_MASK;
-		if (!h->threads) {
-			table_store(&s->free, new);
-			break;
-		}
+		new = table_load(&h->link[(uint32_t)head]) & INDEX_MASK;
 	} while (!shard_swap(s, head, new | ((head >> 32) + 1) << 32));
 	return head;
-}
-
-/* Free a slot in a handle of one thread. False: it is not in use. */
-static inline bool slot_put(struct hwtimer *h, struct shard *s, uint32_t index)
-{
-	uint32_t *link = &h->link[index], old = table_load(link);
-
-	if ((old & INDEX_MASK) != IN_USE)
-		return false;
-	table_store(link, (old & ~INDEX_MASK) | (uint32_t)table_load(&s->free));
-	table_store(&s->free, index + 1);
-	return true;
 }
 
 /* Free a slot. False: it is not in use; somebody else has written to the table. */
 bool hwtimer_slot_free(struct hwtimer *h, uint32_t index)
 {
-	uint32_t *link = &h->link[index], old = table_load(link);
-	struct shard *s = thread_shard(h);
+	uint64_t *link = &h->link[index], id = slot_id(h, index);
+	uint64_t last = id & ~((uint64_t)PERIODIC << INDEX_BITS | INDEX_MASK);
+	struct shard *s;
 	uint64_t head;
 
-	if (!h->threads)
-		return slot_put(h, s, index);
+	if (!id)
+		return false;
+	if (!h->threads) {
+		*link = last | h->own.free;
+		h->own.free = index;
+		return true;
+	}
 	/* [__atomic_compare_exchange_n: as one of those who free it does so] */
-	if ((old & INDEX_MASK) != IN_USE ||
-	    !__atomic_compare_exchange_n(link, &old, old & ~INDEX_MASK, false, __ATOMIC_RELAXED,
+	if (!__atomic_compare_exchange_n(link, &id, last, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED))
 		return false;
+	s = thread_shard(h);
 	do {
 		head = table_load(&s->free);
-		table_store(link, (old & ~INDEX_MASK) | (uint32_t)head);
-	} while (!shard_swap(s, head, (head & ~0xffffffffULL) | (index + 1)));
+		table_store(link, last | (uint32_t)head);
+	} while (!shard_swap(s, head, (head & ~0xffffffffULL) | index));
 	return true;
 }
 
-/* Take a slot that was never used: its index plus 1; 0: there is none. */
+/* Take a slot that was never used; 0: there is none. */
 static uint32_t fresh_take(struct hwtimer *h)
 {
 	uint32_t n = table_load(&h->fresh), most = handle_slots(h);
@@ -100,7 +96,7 @@ static uint32_t fresh_take(struct hwtimer *h)
 		/* [__atomic_compare_exchange_n: as it is just a number] */
 	} while (!__atomic_compare_exchange_n(&h->fresh, &n, n + 1, false, __ATOMIC_RELAXED,
 					      __ATOMIC_RELAXED));
-	return n + 1;
+	return n;
 }
 
 /* Map what there is, with @lock held. */
@@ -113,8 +109,10 @@ int hwtimer_map(struct hwtimer *h)
 	 * [__atomic_store_n: as handle_slots() acquires]
 	 */
 	if (!h->ended)
-		__atomic_store_n(&h->own->slots, h->t.slots < h->max ? h->t.slots : h->max,
+		__atomic_store_n(&h->own.slots, h->t.slots < h->max ? h->t.slots : h->max,
 				 __ATOMIC_RELEASE);
+	if (!h->threads)
+		h->own.usual = h->own.slots;
 	return ret;
 }
 
@@ -145,7 +143,7 @@ static int handle_grow(struct hwtimer *h)
 }
 
 /* There is no free slot at hand: one that was never used, or of another thread, or a new one. */
-static COLD int slot_find(struct hwtimer *h, uint32_t *found)
+static OTHER int slot_find(struct hwtimer *h, uint32_t *found)
 {
 	struct shard *mine = thread_shard(h);
 	uint32_t i, at;
@@ -158,7 +156,7 @@ static COLD int slot_find(struct hwtimer *h, uint32_t *found)
 		/* A thread that only schedules begins with the one whose slots it got last. */
 		for (i = 0; !*found && i <= h->shard_mask; i++) {
 			at = (table_load(&mine->from) + i) & h->shard_mask;
-			*found = shard_pop(h, &h->own->shard[at]);
+			*found = shard_pop(h, &h->own.shard[at]);
 			if (*found)
 				table_store(&mine->from, at);
 		}
@@ -169,13 +167,15 @@ static COLD int slot_find(struct hwtimer *h, uint32_t *found)
 	return ret;
 }
 
-/* The next generation of a slot, whose arming is not 0. */
-static uint64_t generation_next(uint64_t generation, uint32_t periodic)
+/* From one id of a slot to the next. */
+#define ID_STEP		(4ULL << INDEX_BITS)
+
+/* The id of the next timeout of a slot that is free. */
+static hwtimer_id slot_next_id(struct hwtimer *h, uint32_t index, uint64_t periodic)
 {
-	generation = ((generation | PERIODIC) + 1) & GENERATION_MASK;
-	if (!(generation & TABLE_ARMING))
-		generation += 2;
-	return generation | periodic;
+	hwtimer_id last = table_load(&h->link[index]) & ~(uint64_t)INDEX_MASK;
+
+	return (last + ID_STEP) | (ALWAYS | periodic) << INDEX_BITS | index;
 }
 
 /* Free a slot, and what belongs to it. */
@@ -190,7 +190,7 @@ static void slot_end(struct hwtimer *h, uint32_t index, bool periodic)
 }
 
 /* The arming of a slot cannot be left to the kernel as it is. */
-static COLD int slot_ask(struct hwtimer *h, uint32_t index, uint64_t word, hwtimer_id *id)
+static OTHER int slot_ask(struct hwtimer *h, uint32_t index, uint64_t word, hwtimer_id *id)
 {
 	int ret = table_check(&h->t, index, word);
 
@@ -201,53 +201,56 @@ static COLD int slot_ask(struct hwtimer *h, uint32_t index, uint64_t word, hwtim
 	return id_none(id, ret);
 }
 
-/* Arm a slot that nobody else uses. @periodic: PERIODIC, or 0. After an error the slot is free. */
-static inline __attribute__((always_inline))
-int slot_arm(struct hwtimer *h, struct shard *s, uint32_t index, uint64_t deadline_ns,
-	     uint64_t user_data, uint32_t periodic, hwtimer_id *id)
+/* Arm a slot that nobody else uses. After an error it is free. */
+static inline int slot_arm(struct hwtimer *h, uint32_t index, hwtimer_id id, uint64_t deadline_ns,
+			   uint64_t user_data, hwtimer_id *to)
 {
-	uint64_t generation = generation_next(slot_generation(h, index), periodic);
-	uint64_t word = table_word(deadline_ns, generation);
+	uint64_t word = table_word(deadline_ns, id >> INDEX_BITS);
 	struct hwtimer_slot *slot = &h->t.slot[index];
 
-	table_store(&h->link[index], (uint32_t)generation << INDEX_BITS | IN_USE);
-	table_store(&slot->tag, generation >> 8);
+	table_store(&h->link[index], id);
+	table_store(&slot->tag, id >> 32);
 	/* [__atomic_store_n: as hwtimer_query() finds that the word was changed before] */
 	__atomic_store_n(&slot->user_data, user_data, __ATOMIC_RELEASE);
 	/* Before somebody else can take it. */
-	if (id)
-		*id = generation << INDEX_BITS | index;
-	shard_count(&s->armed);
-	PROBE(arm, h, generation << INDEX_BITS | index, deadline_ns);
-	table_put(&h->t, index, word);
-	return table_holds(&h->t, index, word) ? 0 : slot_ask(h, index, word, id);
+	if (to)
+		*to = id;
+	PROBE(arm, h, id, deadline_ns);
+	table_put(slot, word);
+	return table_holds(slot, word) ? 0 : slot_ask(h, index, word, to);
 }
 
 /* By one of several threads, or if no slot is at hand. */
-static COLD int schedule_other(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_data,
-			       hwtimer_id *id)
+static OTHER int schedule_other(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_data,
+				hwtimer_id *to)
 {
 	struct shard *s = thread_shard(h);
-	uint32_t found = shard_pop(h, s);
+	uint32_t index = shard_pop(h, s);
 	int ret;
 
-	if (!found) {
-		ret = slot_find(h, &found);
+	if (!index) {
+		ret = slot_find(h, &index);
 		if (ret)
-			return id_none(id, ret);
+			return id_none(to, ret);
 	}
-	return slot_arm(h, s, found - 1, deadline_ns, user_data, 0, id);
+	shard_count(&s->armed);
+	return slot_arm(h, index, slot_next_id(h, index, 0), deadline_ns, user_data, to);
 }
 
-int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_data, hwtimer_id *id)
+int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_data, hwtimer_id *to)
 {
-	struct shard *s = &h->own->shard[0];
-	uint32_t found = table_load(&s->free);
+	struct own *own = &h->own;
+	uint64_t link, index = own->free;
+	uint32_t next;
 
-	if (!found || h->threads)
-		return schedule_other(h, deadline_ns, user_data, id);
-	table_store(&s->free, table_load(&h->link[found - 1]) & INDEX_MASK);
-	return slot_arm(h, s, found - 1, deadline_ns, user_data, 0, id);
+	if (!index || deadline_ns > TABLE_NEVER)
+		return schedule_other(h, deadline_ns, user_data, to);
+	link = h->link[index];
+	next = link & INDEX_MASK;
+	own->free = next;
+	own->shard->armed++;
+	/* As slot_next_id(). */
+	return slot_arm(h, index, link - next + index + ID_STEP, deadline_ns, user_data, to);
 }
 
 static uint64_t deadline_after(struct hwtimer *h, uint64_t delay_ns)
@@ -311,41 +314,30 @@ uint64_t hwtimer_repeat_deadline(const struct repeat *r, uint64_t word)
 }
 
 int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repeat,
-			    uint64_t user_data, hwtimer_id *id)
+			    uint64_t user_data, hwtimer_id *to)
 {
-	uint32_t found;
+	hwtimer_id id;
+	uint32_t index;
 	int ret;
 
 	if (!handle_alive(h))
-		return id_none(id, -EPERM);
+		return id_none(to, -EPERM);
 	if (repeat->flags || repeat->policy > HWTIMER_MISFIRE_MAKE_UP ||
 	    repeat->period_ns < h->tick_ns ||
 	    (repeat->misfire_ns && repeat->misfire_ns < h->tick_ns))
-		return id_none(id, -EINVAL);
-	ret = slot_find(h, &found);
+		return id_none(to, -EINVAL);
+	ret = slot_find(h, &index);
 	if (ret)
-		return id_none(id, ret);
-	ret = repeat_put(h, found - 1, repeat);
+		return id_none(to, ret);
+	id = slot_next_id(h, index, PERIODIC);
+	ret = repeat_put(h, index, repeat);
 	if (ret) {
-		table_store(&h->link[found - 1], table_load(&h->link[found - 1]) | IN_USE);
-		hwtimer_slot_free(h, found - 1);
-		return id_none(id, ret);
+		table_store(&h->link[index], id);
+		hwtimer_slot_free(h, index);
+		return id_none(to, ret);
 	}
-	return slot_arm(h, handle_shard(h), found - 1, repeat->first_ns, user_data, PERIODIC, id);
-}
-
-/* Is there a slot with the tag of this id among so many? Its timeout may have ended. */
-static inline bool id_among(struct hwtimer *h, hwtimer_id id, uint32_t slots)
-{
-	uint32_t index = id & INDEX_MASK;
-
-	return index < slots && table_load(&h->t.slot[index].tag) == id >> (INDEX_BITS + 8);
-}
-
-/* In a handle that is alive, and not stopped. */
-static inline bool id_known(struct hwtimer *h, hwtimer_id id)
-{
-	return id_among(h, id, handle_slots(h));
+	shard_count(&handle_shard(h)->armed);
+	return slot_arm(h, index, id, repeat->first_ns, user_data, to);
 }
 
 static bool word_is(uint64_t word, hwtimer_id id)
@@ -356,8 +348,10 @@ static bool word_is(uint64_t word, hwtimer_id id)
 /* Also after a stop; the handle is alive. */
 static bool slot_armed(struct hwtimer *h, hwtimer_id id)
 {
-	return id_among(h, id, table_slots(&h->t)) &&
-	       word_is(table_load(&h->t.slot[id & INDEX_MASK].word), id);
+	uint32_t index = id & INDEX_MASK;
+
+	return index < table_slots(&h->t) && table_load(&h->link[index]) == id &&
+	       word_is(table_load(&h->t.slot[index].word), id);
 }
 
 static int periodic_touch(struct hwtimer *h, uint32_t index, uint64_t word, uint64_t deadline_ns)
@@ -376,23 +370,21 @@ static int periodic_touch(struct hwtimer *h, uint32_t index, uint64_t word, uint
 	return ret;
 }
 
-/* A touch that fails, or is to be seen by the kernel, or of a periodic timeout. */
-static COLD int touch_other(struct hwtimer *h, hwtimer_id id, uint64_t word, uint64_t deadline_ns,
-			    int moved)
+/* A touch that fails, or brings a deadline forward; of a periodic timeout; by several threads. */
+static OTHER int touch_other(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns)
 {
+	uint64_t word = table_word(deadline_ns, id >> INDEX_BITS);
 	uint32_t index = id & INDEX_MASK;
 	int ret;
 
 	if (!handle_alive(h))
 		return -EPERM;
-	if (moved > 0)
-		ret = table_moved(&h->t, index, word);
-	else if (!slot_armed(h, id))
-		ret = -ENOENT;
-	else if (handle_stopped(h))
-		ret = -ESHUTDOWN;
-	else
-		ret = periodic_touch(h, index, word, deadline_ns);
+	if (!slot_armed(h, id))
+		return -ENOENT;
+	if (handle_stopped(h))
+		return -ESHUTDOWN;
+	ret = word & PERIODIC ? periodic_touch(h, index, word, deadline_ns) :
+				table_touch(&h->t, index, word);
 	if (ret)
 		return ret;
 	shard_count(&handle_shard(h)->touched);
@@ -402,14 +394,23 @@ static COLD int touch_other(struct hwtimer *h, hwtimer_id id, uint64_t word, uin
 
 int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns)
 {
-	uint64_t word = table_word(deadline_ns, id >> INDEX_BITS);
-	int moved = -ENOENT;
+	/* No index if it is periodic, or if ALWAYS is missing. */
+	uint32_t index = (id & ((PERIODIC | ALWAYS) << INDEX_BITS | INDEX_MASK)) -
+			 (ALWAYS << INDEX_BITS);
+	struct own *own = &h->own;
+	struct hwtimer_slot *slot;
+	uint64_t word, old;
 
-	if (id_known(h, id) && !(word & PERIODIC))
-		moved = table_move(&h->t, id & INDEX_MASK, word);
-	if (moved)
-		return touch_other(h, id, word, deadline_ns, moved);
-	shard_count(h->threads ? &handle_shard(h)->touched : &h->own->shard[0].touched);
+	if (index >= own->usual || deadline_ns > TABLE_NEVER)
+		return touch_other(h, id, deadline_ns);
+	slot = &h->t.slot[index];
+	word = table_word(deadline_ns, id >> INDEX_BITS);
+	old = table_load(&slot->word);
+	/* The rest of the arming is in the tag. */
+	if (slot->tag != (uint32_t)(id >> 32) || (uint8_t)old != (uint8_t)word || word < old ||
+	    !table_swap(&slot->word, old, word))
+		return touch_other(h, id, deadline_ns);
+	own->shard->touched++;
 	PROBE(touch, h, id, deadline_ns);
 	return 0;
 }
@@ -419,15 +420,8 @@ int hwtimer_touch(struct hwtimer *h, hwtimer_id id, uint64_t delay_ns)
 	return hwtimer_touch_at(h, id, deadline_after(h, delay_ns));
 }
 
-static COLD int cancel_end(struct hwtimer *h, uint32_t index, uint64_t generation)
-{
-	slot_end(h, index, generation & PERIODIC);
-	shard_count(&handle_shard(h)->cancelled);
-	return 0;
-}
-
-/* There is no such timeout, or the handle was stopped. */
-static COLD int cancel_other(struct hwtimer *h, hwtimer_id id)
+/* A cancel that fails, or of a periodic timeout; by several threads; after a stop. */
+static OTHER int cancel_other(struct hwtimer *h, hwtimer_id id)
 {
 	uint32_t index = id & INDEX_MASK;
 
@@ -435,23 +429,25 @@ static COLD int cancel_other(struct hwtimer *h, hwtimer_id id)
 		return -EPERM;
 	if (!slot_armed(h, id) || table_cancel(&h->t, index, id >> INDEX_BITS))
 		return -ENOENT;
-	return cancel_end(h, index, id >> INDEX_BITS);
+	PROBE(cancel, h, id, 0);
+	slot_end(h, index, id >> INDEX_BITS & PERIODIC);
+	shard_count(&handle_shard(h)->cancelled);
+	return 0;
 }
 
 int hwtimer_cancel(struct hwtimer *h, hwtimer_id id)
 {
-	uint64_t generation = id >> INDEX_BITS;
-	uint32_t index = id & INDEX_MASK;
-	struct shard *s;
+	/* No index if it is periodic. */
+	uint32_t index = id & (PERIODIC << INDEX_BITS | INDEX_MASK);
+	struct own *own = &h->own;
 
-	if (!id_known(h, id) || table_cancel(&h->t, index, generation))
+	/* Whatever the word is, it is that of this timeout. */
+	if (index >= own->usual || h->link[index] != id || !table_steal(&h->t, index))
 		return cancel_other(h, id);
 	PROBE(cancel, h, id, 0);
-	if (generation & PERIODIC || h->threads)
-		return cancel_end(h, index, generation);
-	s = &h->own->shard[0];
-	slot_put(h, s, index);
-	shard_count(&s->cancelled);
+	h->link[index] = id - index + own->free;
+	own->free = index;
+	own->shard->cancelled++;
 	return 0;
 }
 
@@ -489,14 +485,14 @@ int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state)
 
 int hwtimer_next(struct hwtimer *h, hwtimer_id *id, struct hwtimer_state *state)
 {
-	uint32_t i = *id ? (*id & INDEX_MASK) + 1 : 0;
+	uint32_t i = (*id & INDEX_MASK) + 1;
 	hwtimer_id next;
 
 	if (!handle_alive(h))
 		return -EPERM;
 	for (; i < table_slots(&h->t); i++) {
 		next = slot_id(h, i);
-		if (!hwtimer_query(h, next, state)) {
+		if (next && !hwtimer_query(h, next, state)) {
 			*id = next;
 			return 1;
 		}

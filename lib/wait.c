@@ -239,7 +239,7 @@ static void counts_publish(struct hwtimer *h)
 		table_store(&h->published_ns, now);
 	}
 	for (i = 0; i <= h->shard_mask; i++) {
-		const struct shard *s = &h->own->shard[i];
+		const struct shard *s = &h->own.shard[i];
 
 		sum.armed += table_load(&s->armed);
 		sum.touched += table_load(&s->touched);

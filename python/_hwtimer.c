@@ -362,8 +362,8 @@ static PyGetSetDef timers_properties[] = {
 static PyTypeObject timers_type = {
 	PyVarObject_HEAD_INIT(NULL, 0)
 	.tp_name	= "_hwtimer.Timers",
-	.tp_doc		= "Timers(timeouts=0, in_process=None): at most so many; 0: 2^20. In the\n"
-			  "process, on the device, or None: on the device if it can be opened.\n"
+	.tp_doc		= "Timers(timeouts=0, in_process=None): at most so many; 0: 2^20 - 1.\n"
+			  "In the process, on the device, or None: on the device if it can be opened.\n"
 			  "Iterators: the objects of timers that have expired.",
 	.tp_basicsize	= sizeof(struct timers),
 	.tp_flags	= Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,

@@ -304,9 +304,11 @@ static void expect_all_free(struct hwtimer *h)
 	__u32 i, at, slots = 0;
 
 	for (i = 0; i <= h->shard_mask; i++)
-		for (at = h->own->shard[i].free; at && slots <= h->fresh; slots++)
-			at = h->link[at - 1] & INDEX_MASK;
-	if (slots != h->fresh)
+		for (at = h->threads ? h->own.shard[i].free : h->own.free;
+		     at && slots < h->fresh; slots++)
+			at = h->link[at] & INDEX_MASK;
+	/* Slot 0 is not used. */
+	if (slots != h->fresh - 1)
 		native_fail("%u of %u slots are free", slots, h->fresh);
 	for (i = 0; h->repeat && i < h->fresh; i++)
 		if (h->repeat[i].period_ns)
@@ -585,7 +587,7 @@ static bool slot_held(struct hwtimer *h, __u32 index)
 	unsigned int tries;
 
 	for (tries = 0; tries < PATIENCE && !native_failures; tries++) {
-		if (table_holds(&h->t, index, table_load(&slot->word)))
+		if (table_holds(slot, table_load(&slot->word)))
 			return true;
 		must(!ioctl(hwtimer_fd(h), HWTIMER_IOC_ENTER), "enter failed");
 		/* Another thread may be about to push it. */

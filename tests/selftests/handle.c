@@ -164,9 +164,9 @@ TEST(options)
 	o.flags = HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_PROCESS;
 	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &o));
 	o.flags = 0;
-	o.timeouts = HWTIMER_MAX_SLOTS - 1;
+	o.timeouts = HWTIMER_MAX_SLOTS;
 	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &o));
-	o.timeouts = HWTIMER_MAX_SLOTS - 2;
+	o.timeouts = HWTIMER_MAX_SLOTS - 1;
 	EXPECT_EQ(0, hwtimer_open(&h, &o));
 	hwtimer_close(h);
 	o.timeouts = 0;
@@ -416,15 +416,19 @@ TEST_F(handle, no_such_timeout)
 	unsigned int i;
 
 	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, 0));
+	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, 0, FAR));
 	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, ~0ULL));
 	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &id));
 	for (i = 0; i < 64; i++) {
 		none = id ^ 1ULL << i;
 		ASSERT_EQ(-ENOENT, hwtimer_cancel(self->h, none));
 		ASSERT_EQ(-ENOENT, hwtimer_touch(self->h, none, 0));
+		ASSERT_EQ(-ENOENT, hwtimer_touch(self->h, none, 2 * FAR));
 		ASSERT_EQ(-ENOENT, hwtimer_query(self->h, none, &s));
 	}
 	ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+	ASSERT_EQ(-ENOENT, hwtimer_touch(self->h, id, 2 * FAR));
+	ASSERT_EQ(-ENOENT, hwtimer_cancel(self->h, id));
 }
 
 /* A slot is used again and again: no id comes back, nor does the arming get to 0. */
@@ -437,11 +441,13 @@ TEST_F(handle, generations)
 	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &first));
 	ASSERT_EQ(0, hwtimer_cancel(self->h, first));
 	for (i = 0; i < n; i++) {
-		ASSERT_EQ(0, hwtimer_schedule_at(self->h, i % 2 ? HWTIMER_NEVER : FAR, i, &id));
+		ASSERT_EQ(0, hwtimer_schedule_at(self->h, i % 2 ? FAR : HWTIMER_NEVER, i, &id));
 		ASSERT_LT(last, id);
 		ASSERT_EQ((id ^ first) & 0xffffff, 0);
-		if (i % (1 << 16) == 0) {
+		/* The 64th one has the same lower half of an id as the first one. */
+		if (i % (1 << 16) == 0 || i == 63) {
 			ASSERT_EQ(-ENOENT, hwtimer_cancel(self->h, first));
+			ASSERT_EQ(-ENOENT, hwtimer_touch_at(self->h, first, TABLE_NEVER));
 		}
 		ASSERT_EQ(0, hwtimer_cancel(self->h, id));
 		last = id;

@@ -200,7 +200,7 @@ TEST_F(restart, list_half_taken)
 	self->h = must_adopt(dup(hwtimer_fd(old)), variant->flags);
 	hwtimer_close(old);
 	/* One thread arms slot x, and is held up in the middle of the push. */
-	table_put(&t, x, table_word(wake + FAR, 5));
+	table_put(&t.slot[x], table_word(wake + FAR, 5));
 	table_store(&t.slot[x].visit, 0);
 	ASSERT_TRUE(table_swap_link(&t.slot[x].next, HWTIMER_LINK_NONE, HWTIMER_LINK_END));
 	/* Another one has the kernel go on. */

@@ -205,8 +205,8 @@ TEST(asks_for_a_tick)
 		deadline = (now_ns() + FAR) / late * late;
 		ASSERT_EQ(0, table_arm(&t, 0, table_word(deadline, 1)));
 		ASSERT_EQ(0, table_enter(&t));
-		EXPECT_TRUE(table_holds(&t, 0, table_word(deadline - late + unit, 1)));
-		EXPECT_FALSE(table_holds(&t, 0, table_word(deadline - late, 1)));
+		EXPECT_TRUE(table_holds(&t.slot[0], table_word(deadline - late + unit, 1)));
+		EXPECT_FALSE(table_holds(&t.slot[0], table_word(deadline - late, 1)));
 		table_end(&t);
 	}
 }
@@ -220,7 +220,7 @@ TEST_F(table, due_beside_pushed)
 	ASSERT_EQ(0, arm(t, 0, NSEC_PER_MSEC, 1));
 	for (i = 1; i < t->slots; i++) {
 		table_store(&t->slot[i].visit, 0);
-		table_put(t, i, table_word(HWTIMER_NEVER, 1));
+		table_put(&t->slot[i], table_word(HWTIMER_NEVER, 1));
 		table_push(t, i);
 	}
 	wait_until(now_ns() + 5 * NSEC_PER_MSEC);

@@ -19,9 +19,9 @@
  * CLOCK_MONOTONIC, which stands still while the machine is suspended, or CLOCK_BOOTTIME. Neither
  * wakes the machine. A timeout is due at the first tick at or after its deadline: never early, and
  * late by at most a tick and the slack of the context, plus the time that the machine takes to run
- * the program. Timeouts come in the order of ticks, and in no particular order within one. The
- * exception are those of a table that are due when the kernel first looks at them: it looks at 32
- * at a time, so they may come after others that were due later.
+ * the program. Timeouts come in the order of ticks, and in no particular order within one; but those
+ * of a table that are due when the kernel first looks at them may come after others that were due
+ * later, as it looks at 32 of them at a time.
  *
  * A timeout has expired when the program has taken it: by read(2), or by the steps of a table.
  * Until then it can be moved and cancelled, and is not reported then.
@@ -345,8 +345,8 @@ struct hwtimer_wheel_info {
  *  - touch: CAS(word, old, w), or it has ended; if w is before old: MB; check w
  *  - cancel: CAS(word, old, 0), or it has ended
  *  - check w: v = visit; if v is not 0 and w >= v: done. If v is not 0: visit = 0; MB; push the
- *    slot. Then MB; if STOPPED is in flags: it is stopped, done. Otherwise read the word again: if
- *    it is armed and before kick_before: ENTER
+ *    slot; MB. If STOPPED is in flags: it is stopped, done. Otherwise read the word again: if it is
+ *    armed and before kick_before: ENTER
  *  - push: if CAS(next, 0, 1) fails: done, it is pushed already. Otherwise do h = pushed, next = h;
  *    until CAS(pushed, h, index + 2) succeeds
  *  - take: d = walked, then t = walk (acquire); if they differ: read slots (acquire), look at all
