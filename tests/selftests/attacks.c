@@ -590,6 +590,14 @@ static void churn(int slots)
 	}
 }
 
+/* No attack: is the victim later than a timerfd at all? */
+static void nothing(int us)
+{
+	get_ready();
+	while (goes_on())
+		usleep(us);
+}
+
 FIXTURE(attack)
 {
 };
@@ -614,6 +622,7 @@ FIXTURE_VARIANT(attack)
 
 #define ONE_PERCENT	"1000 100000"
 
+FIXTURE_VARIANT_ADD(attack, none) { nothing, 10000, PLAIN, NULL };
 FIXTURE_VARIANT_ADD(attack, shared_map) { share_map, 0, PLAIN, NULL };
 FIXTURE_VARIANT_ADD(attack, passed_descriptor) { pass_descriptor, 8, PLAIN, NULL };
 FIXTURE_VARIANT_ADD(attack, many_polled) { ask_many, BY_POLL | 1, PLAIN, NULL };
