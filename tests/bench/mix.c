@@ -40,6 +40,7 @@
 
 static struct conn {
 	uint64_t	deadline, duration;
+	__u64		*word, step;	/* of its slot, or NULL; the duration as a word */
 	hwtimer_id	id;
 	uint32_t	next;		/* in its slot */
 	struct event	event;
@@ -49,7 +50,7 @@ struct subject {
 	const char	*name;
 	void		(*begin)(void);
 	void		(*arm)(struct conn *c);
-	void		(*touch)(struct conn *c);	/* NULL: storing the deadline is enough */
+	int		(*touch)(struct conn *c);	/* NULL: storing the deadline is enough */
 	void		(*look)(void);			/* after each portion of messages */
 	void		(*due)(void);			/* its descriptor is readable */
 	unsigned int	slack_ms;
@@ -57,7 +58,7 @@ struct subject {
 };
 
 static const struct subject *subject;
-static uint64_t now, lates[LATES];
+static uint64_t now, now_word, lates[LATES];
 static unsigned int nr_lates;
 static int epfd, net = -1, timer = -1;
 
@@ -85,8 +86,10 @@ static void visit(struct conn *c)
 static void push_back(struct conn *c)
 {
 	c->deadline = now + c->duration;
-	if (subject->touch)
-		subject->touch(c);
+	if (subject->touch && subject->touch(c))
+		errx(1, "%s: cannot push back", subject->name);
+	if (c->word)
+		table_store(c->word, now_word + c->step);
 }
 
 static void nothing(void)
@@ -255,17 +258,15 @@ static void hwtimer_arm(struct conn *c)
 		errx(1, "hwtimer_schedule_at");
 }
 
-static void hwtimer_push_back(struct conn *c)
+static int hwtimer_push_back(struct conn *c)
 {
-	if (hwtimer_touch_at(h, c->id, c->deadline))
-		errx(1, "hwtimer_touch_at");
+	return hwtimer_touch_at(h, c->id, c->deadline);
 }
 
-static void hwtimer_arm_again(struct conn *c)
+static int hwtimer_arm_again(struct conn *c)
 {
-	if (hwtimer_cancel(h, c->id))
-		errx(1, "hwtimer_cancel");
-	hwtimer_arm(c);
+	return hwtimer_cancel(h, c->id) ?:
+	       hwtimer_schedule_at(h, c->deadline, c - conns, &c->id);
 }
 
 static void hwtimer_due(void)
@@ -276,7 +277,10 @@ static void hwtimer_due(void)
 		visit(&conns[event.user_data]);
 }
 
-/* The protocol of the table without libhwtimer: the slot of each connection is its own. */
+/*
+ * The protocol of the table without libhwtimer: the slot of each connection is its own, and
+ * push_back() stores its word: always to later, and no other thread.
+ */
 static struct table table;
 
 static void slot_begin(void)
@@ -295,14 +299,10 @@ static void slot_begin(void)
 
 static void slot_arm(struct conn *c)
 {
+	c->word = &table.slot[c - conns].word;
+	c->step = table_word(c->duration, 0);
 	if (table_arm(&table, c - conns, table_word(c->deadline, 1)))
 		errx(1, "table_arm");
-}
-
-/* Always to later, and no other thread: a plain store. */
-static void slot_push_back(struct conn *c)
-{
-	table_store(&table.slot[c - conns].word, table_word(c->deadline, 1));
 }
 
 static void slot_due(void)
@@ -326,7 +326,7 @@ static const struct subject subjects[] = {
 	{ "in_process", hwtimer_begin, hwtimer_arm, hwtimer_push_back, nothing, hwtimer_due, 0,
 	  HWTIMER_OPEN_PROCESS },
 	{ "hwtimer_lazy", hwtimer_begin, hwtimer_arm, NULL, nothing, hwtimer_due },
-	{ "slots_8ms", slot_begin, slot_arm, slot_push_back, nothing, slot_due, 8 },
+	{ "slots_8ms", slot_begin, slot_arm, NULL, nothing, slot_due, 8 },
 	{ "wheel_in_program", wheel_begin, wheel_arm, NULL, wheel_look },
 	{ "scan", nothing, store, NULL, scan },
 	{ "timerfd_and_heap", heap_begin, heap_arm, NULL, nothing, heap_due },
@@ -362,6 +362,7 @@ static bool messages(void)
 	if (read(net, &n, sizeof(n)) != sizeof(n))
 		return false;
 	now = clock_ns();
+	now_word = table_word(now, 1);
 	for (i = 0; i < RATE / 1000; i++) {
 		c = &conns[random_below(CONNS)];
 		if ((c - conns) % 100)
@@ -437,6 +438,7 @@ static struct result serve(void)
 	/* As after a while: armed at some time, and pushed back since. */
 	for (i = 0; i < CONNS; i++) {
 		now = clock_ns();
+		now_word = table_word(now, 1);
 		conns[i].duration = 30 * SEC + random_below(30000) * MS;
 		conns[i].deadline = now + SEC + random_below(conns[i].duration / MS) * MS;
 		subject->arm(&conns[i]);

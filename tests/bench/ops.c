@@ -19,11 +19,12 @@
  *	pushed_back	all for one tick, pushed back before it, and cancelled
  *
  * Instructions are all those for which the only CPU was not idle, divided by N, so this needs a
- * guest whose clock counts instructions, 1 ns for each (scripts/guest/boot -i). The last lines are
- * bytes of memory for each of a million timeouts.
+ * guest whose clock counts instructions, 1 ns for each (scripts/guest/boot -i). There are also
+ * lines "bytes": of memory for each of a million timeouts, and (N is 0) for a context without any.
  */
 #include <event2/event.h>
 #include <event2/event_struct.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -35,7 +36,8 @@
 #include "counted.h"
 #include "libhwtimer.h"
 
-#define MOST	1000000U
+#define MOST		1000000U
+#define CONTEXTS	1000U
 
 struct subject {
 	const char	*name;
@@ -339,12 +341,35 @@ static void bytes(void)
 		s->cancel(i);
 }
 
+/* What the kernel keeps for a context without timeouts. */
+static void bytes_of_none(const char *name, unsigned int flags)
+{
+	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .flags = flags };
+	struct rlimit files = { 2 * CONTEXTS, 2 * CONTEXTS };
+	uint64_t before = number_in("/proc/meminfo", "MemFree");
+	static int contexts[CONTEXTS];
+	unsigned int i;
+
+	setrlimit(RLIMIT_NOFILE, &files);
+	for (i = 0; i < CONTEXTS; i++) {
+		contexts[i] = open("/dev/hwtimer", O_RDWR);
+		if (contexts[i] < 0 || ioctl(contexts[i], HWTIMER_IOC_SETUP, &setup))
+			err(1, "/dev/hwtimer");
+	}
+	printf("bytes/0 %s %.1f\n", name,
+	       (before - number_in("/proc/meminfo", "MemFree")) * 1024.0 / CONTEXTS);
+	for (i = 0; i < CONTEXTS; i++)
+		close(contexts[i]);
+}
+
 int main(void)
 {
 	static const unsigned int sizes[] = { 1000, 100000, MOST };
 	unsigned int i, k;
 	int status;
 
+	bytes_of_none("hwtimer_calls", 0);
+	bytes_of_none("hwtimer_table", HWTIMER_SETUP_TABLE);
 	for (i = 0; i < 3; i++) {
 		for (k = 0; k < sizeof(subjects) / sizeof(*subjects); k++) {
 			n = sizes[i];
