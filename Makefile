@@ -30,7 +30,7 @@ kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
 .PHONY: all modules install modules_install modules_sign clean help check test test-all \
 	from-nothing demo demo-here \
-	fuzz torture bench mutants kdir lib install-lib tools install-tools \
+	fuzz torture bench story mutants kdir lib install-lib tools install-tools \
 	install-conf install-dkms install-all uninstall modules_uninstall uninstall-lib \
 	uninstall-tools uninstall-conf uninstall-dkms uninstall-all deb docs man html install-man \
 	uninstall-man python
@@ -190,6 +190,9 @@ torture:
 bench:
 	@scripts/bench $(if $(ROUNDS),-r $(ROUNDS)) $(GROUND)
 
+story:
+	@tests/story/run -n $(or $(CONNECTIONS),200000)
+
 mutants:
 	@scripts/mutants $(M)
 
@@ -234,6 +237,8 @@ help:
 	@echo '                   MINUTES=10, SEED=, KERNEL="6.12 6.1 backports rt kasan"'
 	@echo '  bench            compare it with timer_list, libevent, timerfd and a wheel in the'
 	@echo '                   program: GROUND="native icount mix netty", ROUNDS=5'
+	@echo '  story            200,000 TCP connections, and what it costs to close the idle ones, by'
+	@echo '                   several ways: a table and a picture; CONNECTIONS=200000'
 	@echo '  mutants          break the module in the ways that tests/mutants lists; tests have to'
 	@echo '                   catch each; M="NAME..." only those'
 	@echo '  demo             watch a stock kernel close idle connections, in a guest'
@@ -249,6 +254,6 @@ help:
 	@echo '  KERNEL_DOC=FILE  what makes man pages [that of the headers of a kernel]'
 	@echo '  W=1, C=1, V=1    more warnings, sparse, the commands: as in the kernel'
 	@echo ''
-	@echo 'check, test, test-all, from-nothing, demo, fuzz, torture, bench and mutants'
+	@echo 'check, test, test-all, from-nothing, demo, fuzz, torture, bench, story and mutants'
 	@echo 'need no more than Debian 12 or 13: they install packages when run by root, or say'
 	@echo 'which are missing, and keep kernels in ~/.cache/hwtimer.'
