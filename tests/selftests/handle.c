@@ -988,19 +988,23 @@ TEST_F(device, invented)
 	struct table t = { .fd = hwtimer_fd(self->h), .page = sysconf(_SC_PAGESIZE) };
 	hwtimer_id id[3], other[2];
 	struct hwtimer_event e;
+	__u32 was;
 	int i;
 
 	for (i = 0; i < 3; i++)
 		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &id[i]));
 	ASSERT_EQ(0, hwtimer_cancel(self->h, id[1]));
+	was = id[1] & 0xffffff;
 	ASSERT_EQ(0, table_map(&t));
-	/* One that was in use, and one that never was. */
-	ASSERT_EQ(0, table_arm(&t, 1, table_word(1, 5)));
+	/* One that was in use, one that never was, and the one that never will be. */
+	ASSERT_EQ(0, table_arm(&t, was, table_word(1, 5)));
 	ASSERT_EQ(0, table_arm(&t, 9, table_word(1, 6)));
+	ASSERT_EQ(0, table_arm(&t, 0, table_word(1, 7)));
 	ASSERT_EQ(POLLIN, poll_in(t.fd, -1));
 	wait_until(now_ns() + 3 * NSEC_PER_MSEC);
 	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
-	ASSERT_EQ(0, table_load(&t.slot[1].word) | table_load(&t.slot[9].word));
+	ASSERT_EQ(0, table_load(&t.slot[was].word) | table_load(&t.slot[9].word) |
+		     table_load(&t.slot[0].word));
 	for (i = 0; i < 2; i++)
 		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &other[i]));
 	ASSERT_NE(0, (other[0] ^ other[1]) & 0xffffff);
