@@ -3,7 +3,7 @@
  * What cgroups do to a program that uses timeouts, and what it can take from others: each attack is
  * made by a program on a context of /dev/hwtimer, and by the same program on timerfds, in the
  * same run. Nothing works for the program outside of its cgroup, so whatever ends or limits the
- * program ends or limits its timeouts. (attacks.c measures how late a victim is, and has cpu.max.)
+ * program ends or limits its timeouts. (attacks.c measures how late a victim is.)
  */
 #include "cgroup.h"
 #include "calls.h"
@@ -167,18 +167,36 @@ static pid_t start_villain(void (*program)(void))
 	_exit(0);
 }
 
-/* Expire a timeout each ms, for ever. */
-static void tick(void)
+/* Expire one timeout after the other, for ever. */
+static void expire_on(__u64 delay)
 {
 	struct timers t;
 
 	timers_open(&t);
 	for (;;) {
-		if (timers_arm(&t, NSEC_PER_MSEC))
+		if (timers_arm(&t, delay))
 			die("arm");
 		timers_take(&t);
 		atomic_fetch_add(&shared->rounds, 1);
 	}
+}
+
+static void tick(void)
+{
+	expire_on(NSEC_PER_MSEC);
+}
+
+/* Use all CPU time that there is, while a timeout of another context is due in each ms. */
+static void rush(void)
+{
+	struct timers t;
+	__u64 i;
+
+	timers_open(&t);
+	for (i = 1; i <= 5000; i++)
+		if (timers_arm(&t, i * NSEC_PER_MSEC))
+			die("arm");
+	expire_on(0);
 }
 
 /* Arm @n timeouts, and stay. */
@@ -244,6 +262,44 @@ TEST_F(neighbours, freeze)
 	ASSERT_EQ(0, set_group(VILLAIN, "cgroup.freeze", "0"));
 	more_rounds(10);
 	must_kill(pid);
+}
+
+/* How far this process comes in two seconds beside a villain that uses @what. */
+static __u64 work_beside_rush(const struct _fixture_variant_neighbours *what)
+{
+	__u64 n, end;
+	pid_t pid;
+
+	ground = what;
+	atomic_store(&shared->rounds, 0);
+	pid = start_villain(rush);
+	more_rounds(1);
+	end = now_ns() + 2 * NSEC_PER_SEC;
+	for (n = 0; now_ns() < end; n++)
+		;
+	must_kill(pid);
+	return n;
+}
+
+/*
+ * cpu.max: with a tenth of the CPU, timeouts take no more from others than timerfds do. For these,
+ * the kernel works in interrupts, which nobody is charged for.
+ */
+TEST_F(neighbours, cpu)
+{
+	const struct _fixture_variant_neighbours control = { .timerfd = true };
+	__u64 beside_timerfds, work;
+
+	/* Set by scripts/guest/boot where the clock is the host's. */
+	if (getenv("guest_stop"))
+		SKIP(return, "the clock of this machine goes on while the host is busy");
+	ASSERT_EQ(0, set_group(VILLAIN, "cpu.max", "10000 100000"));
+	beside_timerfds = work_beside_rush(&control);
+	work = work_beside_rush(variant);
+	printf("# work of a neighbour: %llu beside timerfds, %llu\n", beside_timerfds, work);
+	fflush(stdout);
+	EXPECT_LT(20, group_value(VILLAIN, "cpu.stat", "nr_throttled"));
+	EXPECT_LE(beside_timerfds - beside_timerfds / 50, work);
 }
 
 /* pids.max: timeouts are no tasks. With one task allowed, there can be as many as before. */
