@@ -61,6 +61,7 @@ struct hlist_node { struct hlist_node *next, **pprev; };
 #define hash_ptr(p, bits)	((unsigned int)((uintptr_t)(p) / 64 % (1U << (bits))))
 
 #define IS_ENABLED(x)	native_enabled_##x
+#define native_enabled_CONFIG_DEBUG_OBJECTS	0
 #define native_enabled_CONFIG_GENERIC_ATOMIC64	0
 #define native_enabled_CONFIG_PREEMPT_RT	0
 #define native_enabled_CONFIG_PROVE_RAW_LOCK_NESTING	0
