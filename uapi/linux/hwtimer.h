@@ -19,9 +19,9 @@
  * CLOCK_MONOTONIC, which stands still while the machine is suspended, or CLOCK_BOOTTIME. Neither
  * wakes the machine. A timeout is due at the first tick at or after its deadline: never early, and
  * late by at most a tick and the slack of the context, plus the time that the machine takes to run
- * the program. Timeouts come in the order of ticks, and in no particular order within one; but those
- * of a table that are due when the kernel first looks at them may come after others that were due
- * later, as it looks at 32 of them at a time.
+ * the program. Timeouts come in the order of ticks, and in no particular order within one. But
+ * those of a table that are due when the kernel first looks at them may come after others that were
+ * due later, as it looks at 32 of them at a time.
  *
  * A timeout has expired when the program has taken it: by read(2), or by the steps of a table.
  * Until then it can be moved and cancelled, and is not reported then.
