@@ -1009,5 +1009,4 @@ module_exit(idle_exit);
 
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("Close idle connections of TCP servers");
-MODULE_AUTHOR("hwtimer");
-MODULE_ALIAS_GENL_FAMILY(HWTIMER_IDLE_FAMILY);
+MODULE_AUTHOR("The hwtimer authors");

@@ -91,6 +91,7 @@ enum hwtimer_idle_attr {
 	HWTIMER_IDLE_ATTR_SPARED,
 	HWTIMER_IDLE_ATTR_PEER,
 	HWTIMER_IDLE_ATTR_PEER_PORT,
+	/* private: */
 	__HWTIMER_IDLE_ATTR_END,
 };
 

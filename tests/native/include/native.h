@@ -233,6 +233,9 @@ typedef atomic_t refcount_t;
 #define atomic_sub(n, a)	((void)__atomic_fetch_sub(&(a)->counter, n, __ATOMIC_RELAXED))
 #define atomic_inc_return(a)	native_rmw(__atomic_add_fetch, &(a)->counter, 1)
 #define atomic_dec_and_test(a)	(!native_rmw(__atomic_sub_fetch, &(a)->counter, 1))
+#define refcount_set	atomic_set
+#define refcount_inc	atomic_inc
+#define refcount_dec_and_test	atomic_dec_and_test
 #define atomic_long_read	atomic_read
 #define atomic_read_acquire(a)	smp_load_acquire(&(a)->counter)
 #define atomic_long_set	atomic_set
@@ -500,6 +503,7 @@ typedef spinlock_t raw_spinlock_t;
 #define DEFINE_SPINLOCK(name)	spinlock_t name = { 0 }
 #define spin_lock_init(l)	((l)->locked = 0)
 #define raw_spin_lock_init	spin_lock_init
+#define __RAW_SPIN_LOCK_UNLOCKED(name)	{ 0 }
 void spin_lock(spinlock_t *lock);
 void spin_unlock(spinlock_t *lock);
 #define spin_lock_irqsave(l, f)	do { local_irq_save(f); spin_lock(l); } while (0)
