@@ -28,9 +28,10 @@
  *	a watch's socket  the reference; its fields are TCP's, read once each, and again under the
  *	                  lock of the socket before anything is done to it
  *
- * A connection cannot be missed by both the probe and a walk: the walk holds the lock of the bucket
- * of TCP's table, from which a socket is removed before the probe hears that it was closed, and to
- * which it was added before it was established.
+ * A connection cannot be missed by both the probe and a walk. The probe is called before the new
+ * state is stored, so the walk takes what is about to be established, too. And it holds the lock of
+ * the bucket of TCP's table, from which a socket is removed before the probe hears that it was
+ * closed, and to which it was added before it was established.
  */
 #define pr_fmt(fmt) "hwtimer_idle: " fmt
 
@@ -64,6 +65,8 @@ struct idle_rule {
 	struct net		*net;		/* no reference: rules end before it does */
 	struct in6_addr		address;	/* IPv4 as mapped; any: holds for all */
 	struct idle_config	config;
+	struct idle_rule	*next_ended;
+	bool			ended;		/* nobody can find it any more */
 	bool			missed;		/* a connection got no watch: walk */
 	atomic_long_t		watched;
 	atomic64_t		closed;
@@ -93,6 +96,7 @@ static struct dentry *debugfs_file;
 static DEFINE_MUTEX(rules_lock);
 static DEFINE_HASHTABLE(rules, 8);
 static unsigned int rules_changes = 1;	/* for dumps that take several messages */
+static bool rules_closed;		/* the module goes away */
 
 static struct hlist_head buckets[1 << WATCH_BITS];
 static raw_spinlock_t bucket_locks[WATCH_LOCKS];
@@ -268,7 +272,6 @@ static void watch_released(struct hwtimer_timeout *timeout)
 {
 	struct idle_watch *watch = container_of(timeout, struct idle_watch, timeout);
 
-	atomic_long_dec(&watch->rule->watched);
 	sock_put(watch->sk);
 	kfree_rcu(watch, rcu);	/* the probe may have found it a moment ago */
 }
@@ -279,6 +282,7 @@ static void watch_unlink(struct idle_watch *watch)
 	if (hlist_unhashed(&watch->node))
 		return;
 	hlist_del_init_rcu(&watch->node);
+	atomic_long_dec(&watch->rule->watched);
 	hwtimer_release(&watch->timeout, watch_released);
 }
 
@@ -370,7 +374,7 @@ static int bucket_walk(struct inet_hashinfo *info, unsigned int slot, struct idl
 	spin_lock_bh(inet_ehash_lockp(info, slot));
 	sk_nulls_for_each(sk, node, &info->ehash[slot].chain) {
 		if (sk->sk_state == TCP_TIME_WAIT || sk->sk_state == TCP_NEW_SYN_RECV ||
-		    sk->sk_state == TCP_SYN_SENT || sk->sk_state == TCP_SYN_RECV ||
+		    sk->sk_state == TCP_SYN_SENT || sk->sk_shutdown == SHUTDOWN_MASK ||
 		    rule_of_sk(sk) != rule || watch_find(sk) ||
 		    !refcount_inc_not_zero(&sk->sk_refcnt))
 			continue;
@@ -425,27 +429,45 @@ static void pool_work_fn(struct work_struct *work)
 	mutex_unlock(&rules_lock);
 }
 
-/* Delete the rule: drop its watches, and wait until they are released. With rules_lock. */
-static void rule_end(struct idle_rule *rule)
+static void rule_unlink(struct idle_rule *rule, struct idle_rule **ended)
+{
+	lockdep_assert_held(&rules_lock);
+	hash_del_rcu(&rule->node);
+	rules_changes++;
+	rule->next_ended = *ended;
+	*ended = rule;
+}
+
+/*
+ * Drop the watches of rules that are unlinked, wait until they are released, and free the rules.
+ * With rules_lock: a new rule for these connections finds them without a watch.
+ */
+static void rules_end(struct idle_rule *ended)
 {
 	struct idle_watch *watch;
+	struct idle_rule *rule;
 	struct hlist_node *next;
 	unsigned long flags;
 	u32 bucket;
 
-	hash_del_rcu(&rule->node);
-	rules_changes++;
-	synchronize_rcu();	/* for probes that found it */
+	if (!ended)
+		return;
+	for (rule = ended; rule; rule = rule->next_ended)
+		rule->ended = true;
+	synchronize_rcu();	/* for probes that found them */
 	for (bucket = 0; bucket < ARRAY_SIZE(buckets); bucket++) {
 		raw_spin_lock_irqsave(bucket_lock(bucket), flags);
 		hlist_for_each_entry_safe(watch, next, &buckets[bucket], node)
-			if (watch->rule == rule)
+			if (watch->rule->ended)
 				watch_unlink(watch);
 		raw_spin_unlock_irqrestore(bucket_lock(bucket), flags);
 		cond_resched();
 	}
 	hwtimer_wheel_barrier(wheel);
-	kfree(rule);
+	while ((rule = ended)) {
+		ended = rule->next_ended;
+		kfree(rule);
+	}
 }
 
 /*
@@ -459,6 +481,9 @@ static u64 sk_due_ns(const struct sock *sk, const struct idle_rule *rule)
 	u32 sent = (u32)jiffy - READ_ONCE(tcp_sk(sk)->lsndtime);
 	u32 received = (u32)jiffy - READ_ONCE(inet_csk(sk)->icsk_ack.lrcvtime);
 
+	/* Data behind a gap changes no time stamp of data. */
+	if (!RB_EMPTY_ROOT(&tcp_sk(sk)->out_of_order_queue))
+		received = 0;
 	return idle_since_ns(jiffies_base_ns, jiffy - min(sent, received),
 			     READ_ONCE(tcp_sk(sk)->tcp_mstamp)) + rule_span_ns(rule);
 }
@@ -528,11 +553,11 @@ static void sk_shut_down(struct sock *sk)
  */
 static void sk_reset(struct sock *sk)
 {
-	sk->sk_disconnects++;
 	if (sk->sk_prot->disconnect(sk, 0)) {
 		sk_shut_down(sk);
 		return;
 	}
+	sk->sk_disconnects++;	/* who sleeps in a call compares it when it has the lock again */
 	sk->sk_socket->state = SS_UNCONNECTED;
 	WRITE_ONCE(sk->sk_err, ETIMEDOUT);
 	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
@@ -596,7 +621,8 @@ static u64 watch_judge(struct idle_watch *watch, u64 now)
 		return 0;
 	if (due > now)
 		return due;
-	if (!(rule->config.any_silence ? sk_silence_counts(sk) : sk_clients_turn(sk))) {
+	if (tcp_sk(sk)->repair ||
+	    !(rule->config.any_silence ? sk_silence_counts(sk) : sk_clients_turn(sk))) {
 		atomic64_inc(&rule->spared);
 		return now + rule_span_ns(rule);
 	}
@@ -623,6 +649,11 @@ static u64 watch_look(struct idle_watch *watch)
 	now = ktime_get_ns();
 	atomic64_inc(&watch->rule->looks);
 	due = sk_due_ns(watch->sk, watch->rule);
+	/* Still in the accept queue: a listener that is closed does not expect an owner. */
+	if (due <= now && !READ_ONCE(watch->sk->sk_socket)) {
+		atomic64_inc(&watch->rule->spared);
+		return now + rule_span_ns(watch->rule);
+	}
 	if (due <= now && !sk_trylock(watch->sk)) {
 		watch->wait_ns = clamp(2 * watch->wait_ns, IDLE_TICK_NS, IDLE_BUSY_NS);
 		return now + watch->wait_ns;
@@ -675,7 +706,9 @@ static int rule_add(struct net *net, const struct in6_addr *address,
 	rule->config = *config;
 
 	mutex_lock(&rules_lock);
-	if (rule_find(net, config->port, address)) {
+	if (rules_closed) {
+		ret = -ESHUTDOWN;
+	} else if (rule_find(net, config->port, address)) {
 		ret = -EEXIST;
 	} else if (rules_of_net(net) >= HWTIMER_IDLE_MAX_RULES) {
 		ret = -ENOSPC;
@@ -692,17 +725,15 @@ static int rule_add(struct net *net, const struct in6_addr *address,
 
 static int rule_delete(struct net *net, const struct in6_addr *address, u16 port)
 {
-	struct idle_rule *rule;
-	int ret = -ENOENT;
+	struct idle_rule *rule, *ended = NULL;
 
 	mutex_lock(&rules_lock);
 	rule = rule_find(net, port, address);
-	if (rule) {
-		rule_end(rule);
-		ret = 0;
-	}
+	if (rule)
+		rule_unlink(rule, &ended);
+	rules_end(ended);
 	mutex_unlock(&rules_lock);
-	return ret;
+	return rule ? 0 : -ENOENT;
 }
 
 static int address_get(struct genl_info *info, struct in6_addr *address)
@@ -884,24 +915,26 @@ static int idle_rules_show(struct seq_file *file, void *data)
 }
 DEFINE_SHOW_ATTRIBUTE(idle_rules);
 
-/* Delete the rules of @net; NULL: all. */
-static void rules_end(const struct net *net)
+/* Delete the rules of @net; NULL: all, for good. */
+static void rules_end_of(const struct net *net)
 {
-	struct idle_rule *rule;
+	struct idle_rule *rule, *ended = NULL;
 	struct hlist_node *next;
 	int bucket;
 
 	mutex_lock(&rules_lock);
+	rules_closed |= !net;
 	hash_for_each_safe(rules, bucket, next, rule, node)
 		if (!net || rule->net == net)
-			rule_end(rule);
+			rule_unlink(rule, &ended);
+	rules_end(ended);
 	mutex_unlock(&rules_lock);
 }
 
 /* Sockets of users are gone by now, but the kernel's own, which hold no namespace, may be here. */
 static void __net_exit idle_net_exit(struct net *net)
 {
-	rules_end(net);
+	rules_end_of(net);
 }
 
 static struct pernet_operations idle_net_ops = { .exit = idle_net_exit };
@@ -984,7 +1017,7 @@ static int __init idle_init(void)
 	return 0;
 
 rules:
-	rules_end(NULL);
+	rules_end_of(NULL);
 	unregister_pernet_subsys(&idle_net_ops);
 hook:
 	hook_exit();
@@ -998,8 +1031,8 @@ module_init(idle_init);
 static void __exit idle_exit(void)
 {
 	debugfs_remove(debugfs_file);
+	rules_end_of(NULL);	/* before the family, to which callbacks send events */
 	genl_unregister_family(&idle_family);
-	rules_end(NULL);
 	unregister_pernet_subsys(&idle_net_ops);
 	hook_exit();
 	hwtimer_wheel_destroy(wheel);

@@ -68,8 +68,10 @@ static inline bool idle_clients_turn(const struct idle_facts *f)
 
 /*
  * How many jiffies later than its time stamp data may have passed: one, since a stamp is rounded
- * down, and as many as jiffies can lag behind: a CPU that takes ticks corrects them after 5 of them
- * (MAX_STALLED_JIFFIES in tick-sched.c), which it counts from its next tick on.
+ * down, and as many as jiffies lag behind: a CPU that takes ticks corrects them after 5 of them
+ * (MAX_STALLED_JIFFIES in tick-sched.c), which it counts from its next tick on. Where the whole
+ * machine stood still for longer, and a CPU that does not keep the time was the first to go on,
+ * they lag by that.
  */
 #define IDLE_LAG	7
 

@@ -44,7 +44,8 @@ enum hwtimer_idle_command {
  * enum hwtimer_idle_action - what is done to an idle connection
  * @HWTIMER_IDLE_SHUTDOWN: as shutdown(2) of both directions: the server reads an end of file, and
  *	the client receives a FIN
- * @HWTIMER_IDLE_RESET: the client receives a RST; calls of the server fail with ETIMEDOUT once
+ * @HWTIMER_IDLE_RESET: the client receives a RST; the server's next call fails with ETIMEDOUT, and
+ *	one that sleeps with EPIPE
  * @HWTIMER_IDLE_NOTIFY: nothing but the EVENT; again after each further span
  */
 enum hwtimer_idle_action {
