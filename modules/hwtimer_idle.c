@@ -117,12 +117,13 @@ static DECLARE_WORK(pool_work, pool_work_fn);
  */
 static s64 jiffies_base_ns = S64_MAX;
 
-static void jiffies_base_update(void)
+static u64 idle_clock_ns(void)
 {
 	u64 jiffy = get_jiffies_64();	/* before the clock: it must not be the later one */
-	s64 base = ktime_get_ns() - jiffy * TICK_NSEC;
+	u64 now = ktime_get_ns();
 
-	jiffies_base_ns = min(jiffies_base_ns, base);
+	jiffies_base_ns = min_t(s64, jiffies_base_ns, now - jiffy * TICK_NSEC);
+	return now;
 }
 
 /*
@@ -643,12 +644,9 @@ static u64 watch_judge(struct idle_watch *watch, u64 now)
 /* Look at a connection. Return when to look again; 0: not any more. */
 static u64 watch_look(struct idle_watch *watch)
 {
-	u64 now, due;
+	u64 now = idle_clock_ns(), due = sk_due_ns(watch->sk, watch->rule);
 
-	jiffies_base_update();
-	now = ktime_get_ns();
 	atomic64_inc(&watch->rule->looks);
-	due = sk_due_ns(watch->sk, watch->rule);
 	/* Still in the accept queue: a listener that is closed does not expect an owner. */
 	if (due <= now && !READ_ONCE(watch->sk->sk_socket)) {
 		atomic64_inc(&watch->rule->spared);
@@ -997,7 +995,7 @@ static int __init idle_init(void)
 	if (IS_ERR(wheel))
 		return PTR_ERR(wheel);
 	schedule_timeout_uninterruptible(1);	/* until a jiffy begins */
-	jiffies_base_update();
+	idle_clock_ns();
 	ret = pool_fill();
 	if (ret)
 		goto pool;
