@@ -5,8 +5,8 @@
  * A rule names a local port and a span (uapi/linux/hwtimer_idle.h). Each connection to that port
  * gets a watch, with a timeout on a wheel, when it is established. No message touches it: at its
  * deadline the callback reads the time stamps that TCP keeps anyway, and arms the timeout for the
- * rest of the span. So the work is one look per connection and span, however many messages there
- * are, and nothing is scanned. docs/idle is the manual.
+ * rest of the span. So the work is one or two looks per connection and span, however many messages
+ * there are, and nothing is scanned. docs/idle is the manual.
  *
  * Watches
  * -------
@@ -25,6 +25,10 @@
  *	                  protected by              read without by
  *	rules             rules_lock                RCU (probe)
  *	watches, buckets  one of bucket_locks       RCU (watch_find())
+ *	the pool          pool.lock                 its count: pool_fill()
+ *	rule->ended       rules_lock                rules_end(), with one of bucket_locks
+ *	rule->missed      -                         all, by READ_ONCE and WRITE_ONCE
+ *	jiffies_base_ns   only the worker uses it, after idle_init()
  *	a watch's socket  the reference; its fields are TCP's, read once each, and again under the
  *	                  lock of the socket before anything is done to it
  *
@@ -54,7 +58,7 @@
 
 /* The wheel's tick: the worker wakes up no more than 250 times a second. */
 #define IDLE_TICK_NS	(4 * NSEC_PER_MSEC)
-/* For so long the callback waits at most for who owns a socket, before it looks again. */
+/* The longest time between two looks at a socket that a task owns. */
 #define IDLE_BUSY_NS	NSEC_PER_SEC
 #define POOL_SIZE	2048
 #define WATCH_BITS	16
@@ -81,12 +85,12 @@ struct idle_watch {
 	struct rcu_head		rcu;
 	struct sock		*sk;
 	struct idle_rule	*rule;
-	u32			wait_ns;	/* for who owns the socket; 0: not waiting */
+	u32			wait_ns;	/* the last wait for the socket's owner; 0: none */
 };
 
 static char *rules_param;
 module_param_named(rules, rules_param, charp, 0444);
-MODULE_PARM_DESC(rules, "rules of the first network namespace: PORT:SECONDS[:ACTION[:any]],...");
+MODULE_PARM_DESC(rules, "rules of the initial network namespace: PORT:SECONDS[:ACTION[:any]],...");
 
 static struct hwtimer_wheel *wheel;
 static struct tracepoint *state_tracepoint;
@@ -112,14 +116,13 @@ static DECLARE_WORK(pool_work, pool_work_fn);
 
 /*
  * Where jiffy 0 would be on CLOCK_MONOTONIC. A jiffy begins at or before the time at which it is
- * seen, so the least of what was seen is the best guess, and never too early. The worker's, after
- * idle_init().
+ * seen, so the least of what was seen is the best guess, and never too early.
  */
 static s64 jiffies_base_ns = S64_MAX;
 
 static u64 idle_clock_ns(void)
 {
-	u64 jiffy = get_jiffies_64();	/* before the clock: it must not be the later one */
+	u64 jiffy = get_jiffies_64();	/* before the clock, or the base would be too early */
 	u64 now = ktime_get_ns();
 
 	jiffies_base_ns = min_t(s64, jiffies_base_ns, now - jiffy * TICK_NSEC);
@@ -312,7 +315,10 @@ static bool watch_link(struct idle_watch *watch)
 	return is_new;
 }
 
-/* Let the rule watch a connection that cannot be closed meanwhile. -ENOMEM: the pool is empty. */
+/*
+ * Let the rule watch a connection that cannot be closed meanwhile. -ENOMEM: the pool is empty; 0
+ * also if the limit refuses it, or it has a watch.
+ */
 static int watch_add(struct sock *sk, struct idle_rule *rule)
 {
 	struct idle_watch *watch;
@@ -435,6 +441,7 @@ static void rule_unlink(struct idle_rule *rule, struct idle_rule **ended)
 	lockdep_assert_held(&rules_lock);
 	hash_del_rcu(&rule->node);
 	rules_changes++;
+	rule->ended = true;
 	rule->next_ended = *ended;
 	*ended = rule;
 }
@@ -453,8 +460,6 @@ static void rules_end(struct idle_rule *ended)
 
 	if (!ended)
 		return;
-	for (rule = ended; rule; rule = rule->next_ended)
-		rule->ended = true;
 	synchronize_rcu();	/* for probes that found them */
 	for (bucket = 0; bucket < ARRAY_SIZE(buckets); bucket++) {
 		raw_spin_lock_irqsave(bucket_lock(bucket), flags);
@@ -464,7 +469,7 @@ static void rules_end(struct idle_rule *ended)
 		raw_spin_unlock_irqrestore(bucket_lock(bucket), flags);
 		cond_resched();
 	}
-	hwtimer_wheel_barrier(wheel);
+	hwtimer_wheel_barrier(wheel);	/* callbacks may still use the rules */
 	while ((rule = ended)) {
 		ended = rule->next_ended;
 		kfree(rule);
@@ -495,12 +500,8 @@ static bool sk_clients_turn(const struct sock *sk)
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 now = tcp_jiffies32;
 
-	/*
-	 * Until the server accepts it, or once the server has closed it, it is not the client's
-	 * turn. Nor is it once the client has sent a FIN: the server has to end it.
-	 */
-	if (!sk->sk_socket ||
-	    (sk->sk_state != TCP_ESTABLISHED && sk->sk_state != TCP_FIN_WAIT2))
+	/* Once the client has sent a FIN, the server has to end it; else it has begun to. */
+	if (sk->sk_state != TCP_ESTABLISHED && sk->sk_state != TCP_FIN_WAIT2)
 		return false;
 	return idle_clients_turn(&(struct idle_facts){
 		.since_sent = now - tp->lsndtime,
@@ -517,8 +518,8 @@ static bool sk_clients_turn(const struct sock *sk)
 /* Is the connection in a state in which silence counts for --any-silence? */
 static bool sk_silence_counts(const struct sock *sk)
 {
-	return sk->sk_socket && (sk->sk_state == TCP_ESTABLISHED ||
-				 sk->sk_state == TCP_FIN_WAIT2 || sk->sk_state == TCP_CLOSE_WAIT);
+	return sk->sk_state == TCP_ESTABLISHED || sk->sk_state == TCP_FIN_WAIT2 ||
+	       sk->sk_state == TCP_CLOSE_WAIT;
 }
 
 /*
@@ -622,7 +623,7 @@ static u64 watch_judge(struct idle_watch *watch, u64 now)
 		return 0;
 	if (due > now)
 		return due;
-	if (tcp_sk(sk)->repair ||
+	if (tcp_sk(sk)->repair || !sk->sk_socket ||
 	    !(rule->config.any_silence ? sk_silence_counts(sk) : sk_clients_turn(sk))) {
 		atomic64_inc(&rule->spared);
 		return now + rule_span_ns(rule);
@@ -647,20 +648,25 @@ static u64 watch_look(struct idle_watch *watch)
 	u64 now = idle_clock_ns(), due = sk_due_ns(watch->sk, watch->rule);
 
 	atomic64_inc(&watch->rule->looks);
-	/* Still in the accept queue: a listener that is closed does not expect an owner. */
-	if (due <= now && !READ_ONCE(watch->sk->sk_socket)) {
+	if (due > now) {
+		watch->wait_ns = 0;
+		return due;
+	}
+	/*
+	 * Not accepted yet, or closed by the server. The former must not be owned:
+	 * inet_csk_listen_stop() warns of that.
+	 */
+	if (!READ_ONCE(watch->sk->sk_socket)) {
 		atomic64_inc(&watch->rule->spared);
 		return now + rule_span_ns(watch->rule);
 	}
-	if (due <= now && !sk_trylock(watch->sk)) {
+	if (!sk_trylock(watch->sk)) {
 		watch->wait_ns = clamp(2 * watch->wait_ns, IDLE_TICK_NS, IDLE_BUSY_NS);
 		return now + watch->wait_ns;
 	}
 	watch->wait_ns = 0;
-	if (due <= now) {
-		due = watch_judge(watch, now);
-		release_sock(watch->sk);
-	}
+	due = watch_judge(watch, now);
+	release_sock(watch->sk);
 	return due;
 }
 

@@ -67,11 +67,10 @@ static inline bool idle_clients_turn(const struct idle_facts *f)
 }
 
 /*
- * How many jiffies later than its time stamp data may have passed: one, since a stamp is rounded
- * down, and as many as jiffies lag behind: a CPU that takes ticks corrects them after 5 of them
- * (MAX_STALLED_JIFFIES in tick-sched.c), which it counts from its next tick on. Where the whole
- * machine stood still for longer, and a CPU that does not keep the time was the first to go on,
- * they lag by that.
+ * How many jiffies after its time stamp data may have passed: 1, since a stamp is rounded down, and
+ * 6 by which jiffies may lag: a CPU that takes ticks corrects them when it has seen them stall for
+ * 5 ticks (MAX_STALLED_JIFFIES in tick-sched.c), counted from its next tick. After the whole
+ * machine stood still they may lag by more.
  */
 #define IDLE_LAG	7
 

@@ -25,7 +25,7 @@ struct place {
 	uint16_t length, port;
 };
 
-/* In the order in which they are shown, and numbered. */
+/* In the order of HWTIMER_IDLE_ATTR_WATCHED ... SPARED. */
 static const struct {
 	const char *name, *metric, *help;
 } counters[] = {
@@ -156,7 +156,7 @@ static int take_family(const struct nlmsghdr *header, void *arg)
 	return MNL_CB_OK;
 }
 
-/* Find the family among all, since to ask for its name may load the module. */
+/* Find the family among all: to ask for its name would make the kernel run modprobe. */
 static void find_family(void)
 {
 	int one = 1, error;

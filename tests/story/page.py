@@ -10,9 +10,9 @@ import sys
 from html import escape
 
 # Each way: what it is, how early and how late it may be in ms. libevent's clock is that of the last
-# timer interrupt, up to 4 ms ago. hwtimer_idle adds two such ticks to TCP's time stamps, and one of
-# its own; the loop of the wheel turns each 10 ms.
-WAYS = {"none": ("no timeouts", 0, 0), "hwtimer_idle": ("hwtimer_idle", 0, 14),
+# timer interrupt, up to 4 ms ago. hwtimer_idle's wheel has ticks of 4 ms; the loop of the other wheel
+# turns each 10 ms.
+WAYS = {"none": ("no timeouts", 0, 0), "hwtimer_idle": ("hwtimer_idle", 0, 6),
         "libhwtimer": ("libhwtimer", 0, 3), "heap": ("libevent's heap", 4, 9),
         "wheel": ("wheel of its own", 0, 12)}
 COLUMNS = ["all", "server", "clients", "rest", "switches", "waits", "bytes", "earliest", "median",

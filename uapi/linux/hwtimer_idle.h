@@ -12,10 +12,12 @@
  *	DEL	delete the rule of PORT and, if the rule has one, ADDRESS. Needs the same. -ENOENT:
  *		no such rule
  *	GET	dump all rules with their counters. Needs no privilege
- *	EVENT	sent to the multicast group "events": a connection was idle, and ACTION was done to
- *		it
+ *	EVENT	sent to the multicast group "events": a connection was idle, and ACTION is done to
+ *		it. With its local ADDRESS and PORT, PEER, PEER_PORT and ACTION. May be lost
  *
- * -EINVAL, with an explanation (NETLINK_EXT_ACK): an attribute is missing or out of its range.
+ * Errors, with an explanation (NETLINK_EXT_ACK): -ERANGE: SPAN_MS, ACTION, LIMIT or the length of
+ * ADDRESS is out of its range; -EINVAL: an attribute is missing, malformed or unknown, or ADDRESS
+ * is no address. -EPERM: no CAP_NET_ADMIN.
  */
 #ifndef _UAPI_LINUX_HWTIMER_IDLE_H
 #define _UAPI_LINUX_HWTIMER_IDLE_H
@@ -45,7 +47,7 @@ enum hwtimer_idle_command {
  * @HWTIMER_IDLE_SHUTDOWN: as shutdown(2) of both directions: the server reads an end of file, and
  *	the client receives a FIN
  * @HWTIMER_IDLE_RESET: the client receives a RST; the server's next call fails with ETIMEDOUT, and
- *	one that sleeps with EPIPE
+ *	one that sleeps with EPIPE. A connection with TLS in the kernel is shut down instead
  * @HWTIMER_IDLE_NOTIFY: nothing but the EVENT; again after each further span
  */
 enum hwtimer_idle_action {
@@ -67,12 +69,14 @@ enum hwtimer_idle_action {
  * @HWTIMER_IDLE_ATTR_LIMIT: u32: how many connections it watches at once, at least 1;
  *	HWTIMER_IDLE_LIMIT if missing
  * @HWTIMER_IDLE_ATTR_WATCHED: u64, in GET: connections that it watches now
- * @HWTIMER_IDLE_ATTR_CLOSED: u64, in GET: connections that were idle, and ACTION was done to them
+ * @HWTIMER_IDLE_ATTR_CLOSED: u64, in GET: how often a connection was idle, and ACTION was done to
+ *	it; with HWTIMER_IDLE_NOTIFY once in each span
  * @HWTIMER_IDLE_ATTR_LOOKS: u64, in GET: how often it has looked at a connection
- * @HWTIMER_IDLE_ATTR_REFUSED: u64, in GET: connections that it does not watch, because of LIMIT or
- *	for lack of memory
- * @HWTIMER_IDLE_ATTR_SPARED: u64, in GET: looks that found a silence of SPAN_MS, but it was not
- *	the client's turn
+ * @HWTIMER_IDLE_ATTR_REFUSED: u64, in GET: how often a connection was not watched because of LIMIT
+ *	or for lack of memory; the same one may count again
+ * @HWTIMER_IDLE_ATTR_SPARED: u64, in GET: looks that found a silence of SPAN_MS, and left the
+ *	connection alone: it was the server's turn, not accepted yet, closed by the server, or in
+ *	repair
  * @HWTIMER_IDLE_ATTR_PEER: in EVENT: the address of the client, as ADDRESS
  * @HWTIMER_IDLE_ATTR_PEER_PORT: u16, in EVENT: the port of the client, in host byte order
  */
