@@ -253,7 +253,7 @@ TEST_F(idle, never_used)
 	EXPECT_EQ(1, WATCHED);
 	timer = control(since + SPAN);
 	end = must_end(self->client);
-	EXPECT_ON_TIME(end, since, timer, 0);
+	EXPECT_ON_TIME(end, since, timer, 1);	/* the first look may be a tick too soon */
 	EXPECT_EQ(0, recv(self->client, &byte, 1, 0));
 	EXPECT_EQ(0, recv(self->server, &byte, 1, 0));
 	EXPECT_EQ(1, CLOSED);
@@ -667,7 +667,7 @@ TEST_F(idle, locked_socket)
 	server = must_accept(self->listener);
 	timer = control(since + SPAN);
 	end = must_end(client);
-	EXPECT_ON_TIME(end, since, timer, 0);
+	EXPECT_ON_TIME(end, since, timer, 1);
 	wait_until(now_ns() + SPAN);
 	EXPECT_TRUE(is_open(self->client));
 	EXPECT_TRUE(getenv("PATIENCE") || LOOKS <= 14);
