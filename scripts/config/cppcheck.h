@@ -10,11 +10,11 @@
 	for (at = first(head), n = next(at); more(at); at = n)
 #define hlist_for_each_entry list_for_each_entry
 #define hlist_for_each_entry_safe list_for_each_entry_safe
-#define hlist_for_each_entry_rcu(at, head, ...) list_for_each_entry(at, head, )
-#define sk_nulls_for_each(at, node, head) list_for_each_entry(at, head, )
+#define hlist_for_each_entry_rcu(at, head, member, cond) list_for_each_entry(at, head, member)
+#define sk_nulls_for_each(at, node, head) list_for_each_entry(at, head, node)
 #define hash_for_each(table, i, at, member) list_for_each_entry(at, table, member)
 #define hash_for_each_safe(table, i, n, at, member) list_for_each_entry_safe(at, n, table, member)
-#define hash_for_each_possible_rcu(table, at, ...) list_for_each_entry(at, table, )
+#define hash_for_each_possible_rcu(table, at, member, ...) list_for_each_entry(at, table, member)
 #define hash_for_each_possible(table, at, member, key) list_for_each_entry(at, table, member)
 #define xa_for_each(xa, index, at) for (index = 0; more(at); index++)
 #define xa_for_each_start(xa, index, at, start) for (index = start; more(at); index++)

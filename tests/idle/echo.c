@@ -36,7 +36,7 @@ int main(void)
 
 	if (setrlimit(RLIMIT_NOFILE, &files) || bind(listener, (void *)&any, sizeof(any)) ||
 	    listen(listener, 4096))
-		return 1;
+		exit(1);
 	echo_add(epoll, listener);
 	while ((n = epoll_wait(epoll, events, 64, -1)) > 0) {
 		for (i = 0; i < n; i++) {
@@ -46,5 +46,5 @@ int main(void)
 				echo_serve(events[i].data.fd);
 		}
 	}
-	return 1;
+	exit(1);
 }

@@ -41,7 +41,7 @@ static void turn(struct kunit *test)
 				    "%s", turns[i].what);
 }
 
-/* Data at the end of a jiffy, seen six ticks too late, is no later than that; nor than a segment. */
+/* Data at the end of a jiffy, six ticks too late, is no later than that; nor than a segment. */
 static void since(struct kunit *test)
 {
 	s64 base;
