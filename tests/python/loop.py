@@ -388,9 +388,9 @@ def number():
     """Not more timeouts than there are ids can be wanted, nor fewer than 0."""
     for timeouts in -1, 2 ** 32, 2 ** 32 + 1, 2 ** 64:
         raises(OverflowError, new_timers, timeouts)
-    for timeouts in 2 ** 24 - 1, 2 ** 32 - 1:
+    for timeouts in 2 ** 24, 2 ** 32 - 1:
         raises(OSError, new_timers, timeouts)
-    for timeouts in 0, 2 ** 24 - 2:
+    for timeouts in 0, 2 ** 24 - 1:
         new_timers(timeouts).close()
 
 
