@@ -859,7 +859,8 @@ static int idle_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 	return skb->len;
 }
 
-static const struct netlink_range_validation idle_spans = {
+/* Not const: 6.1 has no const there. */
+static struct netlink_range_validation idle_spans = {
 	.min = HWTIMER_IDLE_MIN_MS,
 	.max = HWTIMER_IDLE_MAX_MS,
 };
