@@ -138,26 +138,17 @@ static u32 rule_key(const struct net *net, u16 port)
 	return port ^ net_hash_mix(net);
 }
 
-static void sk_local_address(const struct sock *sk, struct in6_addr *address)
+static void sk_addresses(const struct sock *sk, struct in6_addr *local, struct in6_addr *peer)
 {
 #if IS_ENABLED(CONFIG_IPV6)
 	if (sk->sk_family == AF_INET6) {
-		*address = sk->sk_v6_rcv_saddr;
+		*local = sk->sk_v6_rcv_saddr;
+		*peer = sk->sk_v6_daddr;
 		return;
 	}
 #endif
-	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, address);
-}
-
-static void sk_peer_address(const struct sock *sk, struct in6_addr *address)
-{
-#if IS_ENABLED(CONFIG_IPV6)
-	if (sk->sk_family == AF_INET6) {
-		*address = sk->sk_v6_daddr;
-		return;
-	}
-#endif
-	ipv6_addr_set_v4mapped(sk->sk_daddr, address);
+	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, local);
+	ipv6_addr_set_v4mapped(sk->sk_daddr, peer);
 }
 
 /* The rule of exactly this port and address, under RCU or rules_lock. */
@@ -176,11 +167,11 @@ static struct idle_rule *rule_find(const struct net *net, u16 port, const struct
 /* The rule for a connection, under RCU: that of its address comes before that of all addresses. */
 static struct idle_rule *rule_of_sk(const struct sock *sk)
 {
-	struct in6_addr address;
+	struct in6_addr local, peer;
 	struct idle_rule *rule;
 
-	sk_local_address(sk, &address);
-	rule = rule_find(sock_net(sk), sk->sk_num, &address);
+	sk_addresses(sk, &local, &peer);
+	rule = rule_find(sock_net(sk), sk->sk_num, &local);
 	return rule ?: rule_find(sock_net(sk), sk->sk_num, &in6addr_any);
 }
 
@@ -580,8 +571,7 @@ static int event_put(struct sk_buff *skb, const struct sock *sk, const struct id
 	struct in6_addr local, peer;
 	void *header = genlmsg_put(skb, 0, 0, &idle_family, 0, HWTIMER_IDLE_CMD_EVENT);
 
-	sk_local_address(sk, &local);
-	sk_peer_address(sk, &peer);
+	sk_addresses(sk, &local, &peer);
 	if (!header || address_put(skb, HWTIMER_IDLE_ATTR_ADDRESS, &local) ||
 	    nla_put_u16(skb, HWTIMER_IDLE_ATTR_PORT, rule->config.port) ||
 	    address_put(skb, HWTIMER_IDLE_ATTR_PEER, &peer) ||

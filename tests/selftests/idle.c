@@ -116,6 +116,18 @@ static void set_sockopt(int fd, int level, int name, int value)
 		die("setsockopt %d: %s", name, strerror(errno));
 }
 
+/* A socket that receives the events. */
+static int must_subscribe(void)
+{
+	int fd = netlink_open();
+	__u32 group;
+
+	if (netlink_family(fd, &group) <= 0)
+		die("no family");
+	set_sockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group);
+	return fd;
+}
+
 static int must_listen(int protocol, __u16 port)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
@@ -380,13 +392,10 @@ TEST_F(idle, reset)
 {
 	struct sockaddr_in peer;
 	socklen_t len = sizeof(peer);
-	int fd = netlink_open();
+	int fd = must_subscribe();
 	struct message m;
-	__u32 group;
 	char byte;
 
-	ASSERT_LT(0, netlink_family(fd, &group));
-	set_sockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group);
 	ASSERT_EQ(0, add(.action = HWTIMER_IDLE_RESET));
 	pair(self);
 	ASSERT_EQ(0, getsockname(self->client, (void *)&peer, &len));
@@ -433,12 +442,9 @@ TEST_F(idle, notify)
 {
 	struct sockaddr_in peer;
 	socklen_t len = sizeof(peer);
-	int fd = netlink_open(), i;
+	int fd = must_subscribe(), i;
 	struct message m;
-	__u32 group;
 
-	ASSERT_LT(0, netlink_family(fd, &group));
-	set_sockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group);
 	ASSERT_EQ(0, add(.action = HWTIMER_IDLE_NOTIFY));
 	pair(self);
 	ASSERT_EQ(0, getsockname(self->client, (void *)&peer, &len));
