@@ -471,39 +471,55 @@ static void rules_end(struct idle_rule *ended)
  * Looks
  */
 
-/* When the connection is idle, if no more data passes. */
-static u64 sk_due_ns(const struct sock *sk, const struct idle_rule *rule)
+/*
+ * What TCP knows of the last data. Without the lock of the socket it may not fit together, and
+ * serves to decide whether it is worth the lock.
+ */
+static struct idle_facts sk_facts(const struct sock *sk, u32 jiffy)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	bool gap = !RB_EMPTY_ROOT(&tp->out_of_order_queue);
+	u32 next = READ_ONCE(tp->rcv_nxt);
+
+	return (struct idle_facts){
+		.since_sent = jiffy - READ_ONCE(tp->lsndtime),
+		/* Data behind a gap changes no time stamp of data. */
+		.since_received = gap ? 0 : jiffy - READ_ONCE(inet_csk(sk)->icsk_ack.lrcvtime),
+		.received = READ_ONCE(tp->bytes_received) || gap,
+		.sent = READ_ONCE(tp->bytes_sent),
+		.unread = next != READ_ONCE(tp->copied_seq) || gap,
+		.unacked = READ_ONCE(tp->write_seq) != READ_ONCE(tp->snd_una),
+		.acked_last = READ_ONCE(tp->snd_wl1) == next,
+	};
+}
+
+/*
+ * When the connection is idle, if no more data passes. TCP keeps the time at which it sent the last
+ * data that was acknowledged for its estimate of the rate (tcp_rate.c). With pacing, that may be
+ * in the future.
+ */
+static u64 sk_due_ns(const struct sock *sk, const struct idle_rule *rule, u64 now)
 {
 	u64 jiffy = get_jiffies_64();
-	u32 sent = (u32)jiffy - READ_ONCE(tcp_sk(sk)->lsndtime);
-	u32 received = (u32)jiffy - READ_ONCE(inet_csk(sk)->icsk_ack.lrcvtime);
+	struct idle_facts facts = sk_facts(sk, jiffy);
+	u32 ago = min(facts.since_sent, facts.since_received);
+	struct idle_times times = {
+		.sent = (READ_ONCE(tcp_sk(sk)->first_tx_mstamp) + 1) * NSEC_PER_USEC,
+		.segment = (READ_ONCE(tcp_sk(sk)->tcp_mstamp) + 1) * NSEC_PER_USEC,
+		.jiffy = jiffies_base_ns + (jiffy - ago) * TICK_NSEC,
+	};
 
-	/* Data behind a gap changes no time stamp of data. */
-	if (!RB_EMPTY_ROOT(&tcp_sk(sk)->out_of_order_queue))
-		received = 0;
-	return idle_since_ns(jiffies_base_ns, jiffy - min(sent, received),
-			     READ_ONCE(tcp_sk(sk)->tcp_mstamp)) + rule_span_ns(rule);
+	return min(idle_since_ns(&facts, &times), now) + rule_span_ns(rule);
 }
 
 /* With the lock of the socket. */
 static bool sk_clients_turn(const struct sock *sk)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 now = tcp_jiffies32;
+	struct idle_facts facts = sk_facts(sk, tcp_jiffies32);
 
 	/* Once the client has sent a FIN, the server has to end it; else it has begun to. */
-	if (sk->sk_state != TCP_ESTABLISHED && sk->sk_state != TCP_FIN_WAIT2)
-		return false;
-	return idle_clients_turn(&(struct idle_facts){
-		.since_sent = now - tp->lsndtime,
-		.since_received = now - inet_csk(sk)->icsk_ack.lrcvtime,
-		.received = tp->bytes_received,
-		.sent = tp->bytes_sent,
-		.unread = tp->rcv_nxt != tp->copied_seq ||
-			  !RB_EMPTY_ROOT(&tp->out_of_order_queue),
-		.unacked = tp->write_seq != tp->snd_una,
-		.acked_last = tp->snd_wl1 == tp->rcv_nxt,
-	});
+	return (sk->sk_state == TCP_ESTABLISHED || sk->sk_state == TCP_FIN_WAIT2) &&
+	       idle_clients_turn(&facts);
 }
 
 /* Is the connection in a state in which silence counts for --any-silence? */
@@ -607,7 +623,7 @@ static u64 watch_judge(struct idle_watch *watch, u64 now)
 {
 	struct idle_rule *rule = watch->rule;
 	struct sock *sk = watch->sk;
-	u64 due = sk_due_ns(sk, rule);
+	u64 due = sk_due_ns(sk, rule, now);
 
 	if (sk->sk_state == TCP_CLOSE || sk_is_mptcp(sk))
 		return 0;
@@ -635,7 +651,7 @@ static u64 watch_judge(struct idle_watch *watch, u64 now)
 /* Look at a connection. Return when to look again; 0: not any more. */
 static u64 watch_look(struct idle_watch *watch)
 {
-	u64 now = idle_clock_ns(), due = sk_due_ns(watch->sk, watch->rule);
+	u64 now = idle_clock_ns(), due = sk_due_ns(watch->sk, watch->rule, now);
 
 	atomic64_inc(&watch->rule->looks);
 	if (due > now) {

@@ -66,24 +66,45 @@ static inline bool idle_clients_turn(const struct idle_facts *f)
 	return f->acked_last;
 }
 
+/**
+ * struct idle_times - when data last passed on a connection, by CLOCK_MONOTONIC in ns
+ * @sent: when the server sent its last data, if all of it is acknowledged
+ * @segment: when the last segment passed, with data or without
+ * @jiffy: when the jiffy began in which data last passed
+ */
+struct idle_times {
+	u64	sent;
+	u64	segment;
+	u64	jiffy;
+};
+
 /*
  * How many jiffies after its time stamp data may have passed: 1, since a stamp is rounded down, and
  * 6 by which jiffies may lag: a CPU that takes ticks corrects them when it has seen them stall for
- * 5 ticks (MAX_STALLED_JIFFIES in tick-sched.c), counted from its next tick. After the whole
- * machine stood still they may lag by more.
+ * 5 ticks (MAX_STALLED_JIFFIES in tick-sched.c), counted from its next tick. They lag by more
+ * after the whole machine stood still, and in a virtual one whose ticks come late.
  */
-#define IDLE_LAG	7
+#define IDLE_LAG_NS	(7 * TICK_NSEC)
 
 /*
  * The latest time at which the last data of a connection can have passed, so that nothing is closed
- * early. TCP knows two: that of the last segment, data or not, in us, which is exact; and the jiffy
- * of the last data, @stamp, which is not, but does not change with acknowledgments that come
- * later, or with keepalive. @base_ns: when jiffy 0 began.
+ * early. If the server had the last word it is exact, and needs no jiffies. If the client had, it
+ * is no later than the last segment, nor than its jiffy and the lag. The jiffy does not change with
+ * acknowledgments that come later, or with keepalive. If both had it within one jiffy, the
+ * client's data came no more than that after the server's. 0: no data has passed yet. A watch is
+ * as old as its rule's span when it is first looked at, so its connection is idle.
  */
-static inline u64 idle_since_ns(s64 base_ns, u64 stamp, u64 segment_us)
+static inline u64 idle_since_ns(const struct idle_facts *f, const struct idle_times *t)
 {
-	return min_t(u64, base_ns + (stamp + IDLE_LAG) * TICK_NSEC,
-		     (segment_us + 1) * NSEC_PER_USEC);
+	if (!f->sent && !f->received)
+		return 0;
+	if (f->sent && !f->unacked) {
+		if (!f->received || f->since_sent < f->since_received)
+			return t->sent;
+		if (f->since_sent == f->since_received)
+			return min(t->segment, t->sent + IDLE_LAG_NS);
+	}
+	return min(t->segment, t->jiffy + IDLE_LAG_NS);
 }
 
 /* Is @ms a span that a rule can have? */

@@ -41,18 +41,40 @@ static void turn(struct kunit *test)
 				    "%s", turns[i].what);
 }
 
-/* Data at the end of a jiffy, six ticks too late, is no later than that; nor than a segment. */
+/* The latest time of the last data, by who sent what, by the clock and by jiffies. */
 static void since(struct kunit *test)
 {
-	s64 base;
+	struct idle_times t = { .jiffy = 1000 * TICK_NSEC };
+	struct idle_facts f = { .since_sent = 5, .since_received = 5 };
 
-	for (base = -NSEC_PER_SEC; base <= (s64)NSEC_PER_SEC; base += NSEC_PER_SEC / 3) {
-		u64 stamp = 1000000, latest = base + (stamp + 1 + 6) * TICK_NSEC;
-		u64 us = latest / NSEC_PER_USEC;
+	/* The client's data came at the end of its jiffy, which was handled 6 ticks late. */
+	t.segment = t.jiffy + (1 + 6) * TICK_NSEC + 1;
+	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), 0);
+	f.received = true;
+	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.segment - 1);
+	t.segment -= 2;
+	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.segment);
 
-		KUNIT_EXPECT_EQ(test, idle_since_ns(base, stamp, us + 1), latest);
-		KUNIT_EXPECT_EQ(test, idle_since_ns(base, stamp, us - 1), us * NSEC_PER_USEC);
-	}
+	/* The server answered in the same jiffy, one that lasted a second; then in the next. */
+	f.sent = true;
+	t.sent = t.jiffy + NSEC_PER_SEC;
+	t.segment = t.sent + NSEC_PER_SEC;
+	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.sent + (1 + 6) * TICK_NSEC);
+	t.segment = t.sent + 1;
+	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.segment);
+	f.since_sent--;
+	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.sent);
+	f.received = false;
+	f.since_sent++;
+	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.sent);
+
+	/* What is not acknowledged was sent after @sent. */
+	f.unacked = true;
+	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.jiffy + (1 + 6) * TICK_NSEC);
+	f.unacked = false;
+	f.received = true;
+	f.since_received -= 2;
+	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.jiffy + (1 + 6) * TICK_NSEC);
 }
 
 static const struct {
