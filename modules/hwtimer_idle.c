@@ -494,18 +494,21 @@ static struct idle_facts sk_facts(const struct sock *sk, u32 jiffy)
 }
 
 /*
- * When the connection is idle, if no more data passes. TCP keeps the time at which it sent the last
- * data that was acknowledged for its estimate of the rate (tcp_rate.c). With pacing, that may be
- * in the future.
+ * When the connection is idle, if no more data passes. TCP keeps the time at which it sent the
+ * segment that was acknowledged last, for its estimate of the rate; and, for RACK, of the one that
+ * was sent last of those acknowledged, if SACK is used. They differ if a segment was overtaken by
+ * a later one. With pacing, they may be in the future.
  */
 static u64 sk_due_ns(const struct sock *sk, const struct idle_rule *rule, u64 now)
 {
 	u64 jiffy = get_jiffies_64();
+	const struct tcp_sock *tp = tcp_sk(sk);
 	struct idle_facts facts = sk_facts(sk, jiffy);
 	u32 ago = min(facts.since_sent, facts.since_received);
+	u64 sent_us = max(READ_ONCE(tp->first_tx_mstamp), READ_ONCE(tp->rack.mstamp));
 	struct idle_times times = {
-		.sent = (READ_ONCE(tcp_sk(sk)->first_tx_mstamp) + 1) * NSEC_PER_USEC,
-		.segment = (READ_ONCE(tcp_sk(sk)->tcp_mstamp) + 1) * NSEC_PER_USEC,
+		.sent = (sent_us + 1) * NSEC_PER_USEC,
+		.segment = (READ_ONCE(tp->tcp_mstamp) + 1) * NSEC_PER_USEC,
 		.jiffy = jiffies_base_ns + (jiffy - ago) * TICK_NSEC,
 	};
 

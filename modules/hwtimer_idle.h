@@ -88,21 +88,25 @@ struct idle_times {
 
 /*
  * The latest time at which the last data of a connection can have passed, so that nothing is closed
- * early. If the server had the last word it is exact, and needs no jiffies. If the client had, it
- * is no later than the last segment, nor than its jiffy and the lag. The jiffy does not change with
- * acknowledgments that come later, or with keepalive. If both had it within one jiffy, the
- * client's data came no more than that after the server's. 0: no data has passed yet. A watch is
- * as old as its rule's span when it is first looked at, so its connection is idle.
+ * early. If the server had the last word it is exact, and needs no jiffies, unless the server's
+ * last data is so old that its time stamp has wrapped, and seems to be younger than the client's.
+ * If the client had, it is no later than the last segment, nor than its jiffy and the lag. The
+ * jiffy does not change with acknowledgments that come later, or with keepalive. If both had it
+ * within one jiffy, the client's data came no more than that after the server's. 0: no data has
+ * passed yet. A watch is as old as its rule's span when it is first looked at, so its connection is
+ * idle.
  */
 static inline u64 idle_since_ns(const struct idle_facts *f, const struct idle_times *t)
 {
 	if (!f->sent && !f->received)
 		return 0;
 	if (f->sent && !f->unacked) {
+		u64 sent = max(t->sent, t->jiffy);
+
 		if (!f->received || f->since_sent < f->since_received)
-			return t->sent;
+			return sent;
 		if (f->since_sent == f->since_received)
-			return min(t->segment, t->sent + IDLE_LAG_NS);
+			return min(t->segment, sent + IDLE_LAG_NS);
 	}
 	return min(t->segment, t->jiffy + IDLE_LAG_NS);
 }

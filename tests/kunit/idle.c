@@ -68,6 +68,14 @@ static void since(struct kunit *test)
 	f.since_sent++;
 	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.sent);
 
+	/* It last answered 2^32 jiffies ago. */
+	f.received = true;
+	f.since_sent--;
+	t.sent = t.jiffy - 1;
+	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.jiffy);
+	f.since_sent++;
+	f.received = false;
+
 	/* What is not acknowledged was sent after @sent. */
 	f.unacked = true;
 	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.jiffy + (1 + 6) * TICK_NSEC);
