@@ -8,7 +8,9 @@
  */
 #include "netlink.h"
 
+#include <linux/filter.h>
 #include <linux/userfaultfd.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -334,10 +336,11 @@ TEST_F(idle, keepalive)
 /* A server that works at a request for three spans is not idle; once it has answered, it may be. */
 TEST_F(idle, servers_turn)
 {
-	__u64 since, end;
+	__u64 begin, since, end;
 	int answered;
 
 	for (answered = 0; answered < 2; answered++) {
+		begin = now_ns();
 		ASSERT_EQ(0, add());
 		pair(self);
 		if (answered) {		/* within one jiffy: an answer, and the next request */
@@ -351,6 +354,7 @@ TEST_F(idle, servers_turn)
 		wait_until(now_ns() + 3 * SPAN + SPAN / 2);
 		EXPECT_TRUE(is_open(self->client));
 		EXPECT_LE(2, SPARED);
+		EXPECT_LE(SPARED, (now_ns() - begin) / SPAN);
 		since = now_ns();
 		must_send(self->server);
 		must_read(self->client);
@@ -462,6 +466,7 @@ TEST_F(idle, notify)
 	struct sockaddr_in peer;
 	socklen_t len = sizeof(peer);
 	int fd = must_subscribe(), i;
+	__u64 since = now_ns();
 	struct message m;
 
 	ASSERT_EQ(0, add(.action = HWTIMER_IDLE_NOTIFY));
@@ -477,6 +482,7 @@ TEST_F(idle, notify)
 			  *(__u32 *)message_get(&m, HWTIMER_IDLE_ATTR_ADDRESS));
 		EXPECT_EQ(peer.sin_addr.s_addr, *(__u32 *)message_get(&m, HWTIMER_IDLE_ATTR_PEER));
 	}
+	EXPECT_LE(since + 2 * SPAN, now_ns());
 	EXPECT_TRUE(is_open(self->client));
 	EXPECT_EQ(2, CLOSED);
 	close(fd);
@@ -517,12 +523,12 @@ TEST_F(idle, fin_waits)
 	EXPECT_LE(2, SPARED);
 }
 
-/* With --any-silence a server that does not close after its client's FIN is helped. */
+/* With --any-silence a server that does not close after its client's FIN is helped, if late. */
 TEST_F(idle, half_closed_any_silence)
 {
-	ASSERT_EQ(0, add(.any = true));
 	pair(self);
 	shutdown(self->client, SHUT_WR);
+	ASSERT_EQ(0, add(.any = true));
 	eventually(CLOSED == 1);
 }
 
@@ -570,6 +576,35 @@ TEST_F(idle, rule_comes_and_goes)
 	wait_until(now_ns() + 2 * SPAN);
 	EXPECT_TRUE(is_open(self->client));
 	ASSERT_EQ(0, add());
+	must_end(self->client);
+}
+
+/* A rule holds for what a server accepts on the port, not for what is connected from it. */
+TEST_F(idle, outgoing)
+{
+	struct sockaddr_in from = ipv4(INADDR_LOOPBACK, PORT + 1), to = ipv4(INADDR_LOOPBACK, PORT);
+	__u64 watched;
+
+	ASSERT_EQ(0, add(.port = PORT + 1));
+	self->client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	set_sockopt(self->client, SOL_SOCKET, SO_REUSEADDR, 1);
+	ASSERT_EQ(0, bind(self->client, (void *)&from, sizeof(from)));
+	ASSERT_EQ(0, connect(self->client, (void *)&to, sizeof(to)));
+	ASSERT_EQ(1, rules(PORT + 1, HWTIMER_IDLE_ATTR_WATCHED, &watched));
+	EXPECT_EQ(0, watched);
+}
+
+/* A connection whose state is being copied is left alone. */
+TEST_F(idle, repair)
+{
+	ASSERT_EQ(0, add());
+	pair(self);
+	set_sockopt(self->server, IPPROTO_TCP, TCP_REPAIR, TCP_REPAIR_ON);
+	wait_until(now_ns() + 3 * SPAN);
+	EXPECT_TRUE(is_open(self->client));
+	EXPECT_LE(2, SPARED);
+	set_sockopt(self->server, IPPROTO_TCP, TCP_REPAIR, TCP_REPAIR_OFF_NO_WP);
+	set_sockopt(self->server, SOL_SOCKET, SO_REUSEADDR, 1);	/* which that has switched off */
 	must_end(self->client);
 }
 
@@ -718,18 +753,168 @@ static int rules_of_all(void)
 	return n;
 }
 
-/* The rules of a namespace are its own, and end with it. */
+/* Enter a new network namespace, with the loopback device, and listen there. */
+static int must_move(void)
+{
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	int fd;
+
+	if (unshare(CLONE_NEWNET))
+		die("unshare: %s", strerror(errno));
+	fd = must_listen(0, PORT);
+	if (ioctl(fd, SIOCSIFFLAGS, &lo))
+		die("SIOCSIFFLAGS: %s", strerror(errno));
+	return fd;
+}
+
+/* The rules of a namespace and their events are its own; they end with it. */
 TEST_F(idle, namespaces)
 {
-	ASSERT_EQ(0, add());
+	int fd = must_subscribe();
+	struct message m;
+
+	ASSERT_EQ(0, add(.span_ms = 3600000));
 	in_child(must_fork()) {
-		expect(0, unshare(CLONE_NEWNET));
+		int listener = must_move(), client;
+
 		expect(0, rules(PORT, HWTIMER_IDLE_ATTR_WATCHED, NULL));
-		expect(0, add(.port = 1));
+		expect(0, add());
 		expect(1, rules(PORT, HWTIMER_IDLE_ATTR_WATCHED, NULL));
+		client = must_connect(0, INADDR_LOOPBACK, PORT);
+		must_accept(listener);
+		must_end(client);
 	}
+	EXPECT_EQ(-1, recv(fd, &m, sizeof(m), MSG_DONTWAIT));
 	EXPECT_EQ(1, rules(PORT, HWTIMER_IDLE_ATTR_WATCHED, NULL));
 	eventually(rules_of_all() == 1);
+	close(fd);
+}
+
+/* A client that is deaf, while this program speaks for it. */
+struct deaf {
+	int		socket;
+	__u32		seq;		/* of what it sends next */
+	__u32		ack;		/* of what it has received */
+};
+
+static __u32 must_get_seq(int fd, int queue)
+{
+	__u32 seq;
+	socklen_t len = sizeof(seq);
+
+	set_sockopt(fd, IPPROTO_TCP, TCP_REPAIR_QUEUE, queue);
+	if (getsockopt(fd, IPPROTO_TCP, TCP_QUEUE_SEQ, &seq, &len))
+		die("TCP_QUEUE_SEQ: %s", strerror(errno));
+	return seq;
+}
+
+static struct deaf must_connect_deaf(void)
+{
+	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog filter = { 1, &drop };
+	struct deaf d = { .socket = must_connect(0, INADDR_LOOPBACK, PORT) };
+
+	set_sockopt(d.socket, IPPROTO_TCP, TCP_REPAIR, TCP_REPAIR_ON);
+	d.seq = must_get_seq(d.socket, TCP_SEND_QUEUE);
+	d.ack = must_get_seq(d.socket, TCP_RECV_QUEUE);
+	set_sockopt(d.socket, IPPROTO_TCP, TCP_REPAIR, TCP_REPAIR_OFF_NO_WP);
+	if (setsockopt(d.socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)))
+		die("SO_ATTACH_FILTER: %s", strerror(errno));
+	return d;
+}
+
+/*
+ * Send a segment with a byte, or without; it acknowledges all before @ack, and, unless it is 0, the
+ * byte @sack. Time stamps have to be off.
+ */
+static void must_say(const struct deaf *d, __u32 seq, bool byte, __u32 ack, __u32 sack)
+{
+	struct sockaddr_in from, to = ipv4(INADDR_LOOPBACK, 0);
+	socklen_t len = sizeof(from);
+	struct {
+		__u32		addresses[2];	/* what the checksum is about, from here */
+		__u16		protocol, len;
+		struct tcphdr	head;
+		__u8		nop[2], kind, size;
+		__u32		sack[2];
+		__u8		data[4];
+	} segment = {
+		.addresses = { to.sin_addr.s_addr, to.sin_addr.s_addr },
+		.protocol = htons(IPPROTO_TCP), .len = htons(sizeof(struct tcphdr) + 12 + byte),
+		.head = { .dest = htons(PORT), .seq = htonl(seq), .ack_seq = htonl(ack),
+			  .doff = sizeof(struct tcphdr) / 4 + 3, .ack = 1, .window = htons(512) },
+		.nop = { 1, 1 }, .kind = sack ? 5 : 1, .size = sack ? 10 : 1,
+		.sack = { htonl(sack), htonl(sack + 1) },
+		.data = { byte },
+	};
+	int raw = socket(AF_INET, SOCK_RAW, IPPROTO_TCP);
+	__u16 words[sizeof(segment) / 2];
+	__u32 sum = 0;
+	size_t i;
+
+	if (!sack)
+		memset(segment.sack, 1, sizeof(segment.sack));	/* NOP */
+	getsockname(d->socket, (void *)&from, &len);
+	segment.head.source = from.sin_port;
+	memcpy(words, &segment, sizeof(words));
+	for (i = 0; i < sizeof(words) / 2; i++)
+		sum += words[i];
+	sum = (sum & 0xffff) + (sum >> 16);
+	segment.head.check = ~(sum + (sum >> 16));
+	if (sendto(raw, &segment.head, ntohs(segment.len), 0, (void *)&to, sizeof(to)) < 0)
+		die("raw: %s", strerror(errno));
+	close(raw);
+}
+
+/* Data behind a gap is data. */
+TEST_F(idle, gap)
+{
+	in_child(must_fork()) {
+		int listener = must_move();
+		struct deaf d;
+
+		expect(0, write_file("/proc/sys/net/ipv4/tcp_timestamps", "0"));
+		expect(0, add());
+		d = must_connect_deaf();
+		must_accept(listener);
+		must_say(&d, d.seq + 1, true, d.ack, 0);
+		wait_until(now_ns() + 3 * SPAN);
+		expect(1, WATCHED);
+		expect(0, CLOSED);
+	}
+}
+
+/*
+ * If a later segment overtakes an earlier one, the later one counts. It is sent at the end of a
+ * jiffy, and one of the spans ends shortly before a tick of the wheel, since a tick is a jiffy.
+ */
+TEST_F(idle, overtaken)
+{
+	in_child(must_fork()) {
+		int listener = must_move(), server, i;
+		struct timespec jiffy;
+		struct deaf d;
+		__u64 since;
+
+		expect(0, write_file("/proc/sys/net/ipv4/tcp_timestamps", "0"));
+		/* Or TCP would send the earlier one again at once. */
+		expect(0, write_file("/proc/sys/net/ipv4/tcp_recovery", "0"));
+		for (i = 0; i < 4; i++) {
+			expect(0, add(.span_ms = SPAN / NSEC_PER_MSEC + i));
+			d = must_connect_deaf();
+			server = must_accept(listener);
+			must_send(server);
+			clock_gettime(CLOCK_MONOTONIC_COARSE, &jiffy);
+			wait_until(jiffy.tv_sec * NSEC_PER_SEC + jiffy.tv_nsec + 25 * TICK +
+				   TICK * 7 / 8);
+			since = now_ns();
+			must_send(server);
+			must_say(&d, d.seq, false, d.ack, d.ack + 1);
+			must_say(&d, d.seq, false, d.ack + 2, 0);
+			expect(1, must_end(server) >= since + SPAN + i * NSEC_PER_MSEC);
+			expect(0, del());
+		}
+	}
 }
 
 /* Who reads the rules while they change is told so. */
@@ -800,6 +985,10 @@ TEST_F(idle, bad_input)
 		ASSERT_EQ(0, add(.port = i));
 	EXPECT_EQ(-ENOSPC, add(.port = i));
 	EXPECT_EQ(HWTIMER_IDLE_MAX_RULES, rules(PORT, HWTIMER_IDLE_ATTR_WATCHED, NULL));
+	in_child(must_fork()) {		/* those of others do not count */
+		expect(0, unshare(CLONE_NEWNET));
+		expect(0, add());
+	}
 	close(fd);
 }
 
