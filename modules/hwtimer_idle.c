@@ -515,21 +515,20 @@ static u64 sk_due_ns(const struct sock *sk, const struct idle_rule *rule, u64 no
 	return min(idle_since_ns(&facts, &times), now) + rule_span_ns(rule);
 }
 
-/* With the lock of the socket. */
-static bool sk_clients_turn(const struct sock *sk)
+/* Is the connection one that may be idle? With the lock of the socket. */
+static bool sk_is_idle(const struct sock *sk, bool any_silence)
 {
 	struct idle_facts facts = sk_facts(sk, tcp_jiffies32);
 
-	/* Once the client has sent a FIN, the server has to end it; else it has begun to. */
-	return (sk->sk_state == TCP_ESTABLISHED || sk->sk_state == TCP_FIN_WAIT2) &&
-	       idle_clients_turn(&facts);
-}
-
-/* Is the connection in a state in which silence counts for --any-silence? */
-static bool sk_silence_counts(const struct sock *sk)
-{
-	return sk->sk_state == TCP_ESTABLISHED || sk->sk_state == TCP_FIN_WAIT2 ||
-	       sk->sk_state == TCP_CLOSE_WAIT;
+	switch (sk->sk_state) {
+	case TCP_ESTABLISHED:
+	case TCP_FIN_WAIT2:
+		return any_silence || idle_clients_turn(&facts);
+	case TCP_CLOSE_WAIT:	/* The client has sent a FIN: the server has to end it. */
+		return any_silence;
+	default:		/* It has begun to. */
+		return false;
+	}
 }
 
 /*
@@ -632,8 +631,7 @@ static u64 watch_judge(struct idle_watch *watch, u64 now)
 		return 0;
 	if (due > now)
 		return due;
-	if (tcp_sk(sk)->repair || !sk->sk_socket ||
-	    !(rule->config.any_silence ? sk_silence_counts(sk) : sk_clients_turn(sk))) {
+	if (tcp_sk(sk)->repair || !sk->sk_socket || !sk_is_idle(sk, rule->config.any_silence)) {
 		atomic64_inc(&rule->spared);
 		return now + rule_span_ns(rule);
 	}
@@ -929,8 +927,11 @@ static int idle_rules_show(struct seq_file *file, void *data)
 }
 DEFINE_SHOW_ATTRIBUTE(idle_rules);
 
-/* Delete the rules of @net; NULL: all, for good. */
-static void rules_end_of(const struct net *net)
+/*
+ * Delete the rules of @net; NULL: all, for good. When a namespace ends, sockets of users are gone,
+ * but the kernel's own, which hold no namespace, may be here.
+ */
+static void rules_end_of(struct net *net)
 {
 	struct idle_rule *rule, *ended = NULL;
 	struct hlist_node *next;
@@ -945,13 +946,7 @@ static void rules_end_of(const struct net *net)
 	mutex_unlock(&rules_lock);
 }
 
-/* Sockets of users are gone by now, but the kernel's own, which hold no namespace, may be here. */
-static void __net_exit idle_net_exit(struct net *net)
-{
-	rules_end_of(net);
-}
-
-static struct pernet_operations idle_net_ops = { .exit = idle_net_exit };
+static struct pernet_operations idle_net_ops = { .exit = rules_end_of };
 
 /* The rules of the module parameter. */
 static int rules_init(void)
