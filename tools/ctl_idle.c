@@ -30,10 +30,10 @@ static const struct {
 	const char *name, *metric, *help;
 } counters[] = {
 	{ "watched", "watched", "Connections that the rule watches now" },
-	{ "closed", "closed_total", "Connections that were idle, and the action was done to them" },
+	{ "closed", "closed_total", "How often a connection was idle, and the action was done to it" },
 	{ "looks", "looks_total", "Looks at a connection" },
 	{ "refused", "refused_total",
-	  "Connections that are not watched, by the limit or for lack of memory" },
+	  "How often a connection was not watched, by the limit or for lack of memory" },
 	{ "spared", "spared_total", "Looks that found silence in the server's turn" },
 };
 
