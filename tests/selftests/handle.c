@@ -964,7 +964,6 @@ TEST_F(device, rings_skipped)
 	}
 }
 
-/* Somebody else invents a timeout in a slot that is free: it gives no event, and is not freed. */
 /* By one write, nobody makes the library pass over a ring for good. */
 TEST_F(device, forged_ring)
 {
@@ -983,6 +982,7 @@ TEST_F(device, forged_ring)
 	munmap(head, sysconf(_SC_PAGESIZE));
 }
 
+/* Somebody else invents a timeout in a slot that is free: it gives no event, and is not freed. */
 TEST_F(device, invented)
 {
 	struct table t = { .fd = hwtimer_fd(self->h), .page = sysconf(_SC_PAGESIZE) };
