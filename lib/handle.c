@@ -14,19 +14,6 @@
 /* Slot 0 is not used. */
 #define HANDLE_MOST	(HWTIMER_MAX_SLOTS - 1)
 
-/* Address space for many slots, of which few may be used: in huge pages, each took 2 MiB. */
-void *hwtimer_memory_map(size_t bytes)
-{
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (p == MAP_FAILED)
-		return NULL;
-	/* Fails if the kernel has none. */
-	madvise(p, bytes, MADV_NOHUGEPAGE);
-	return p;
-}
-
 static int options_copy(struct hwtimer_options *to, const struct hwtimer_options *from)
 {
 	size_t i;
@@ -52,7 +39,7 @@ static int handle_complete(struct hwtimer *h)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
-	h->link = hwtimer_memory_map(h->t.max * sizeof(*h->link));
+	h->link = memory_map(h->t.max * sizeof(*h->link));
 	if (!h->link)
 		return -ENOMEM;
 	if (madvise(h, OWN_SIZE, MADV_WIPEONFORK))
@@ -107,7 +94,7 @@ static int handle_setup(struct hwtimer *h, const struct hwtimer_options *o)
 /* A handle for which nothing is open yet; NULL: no memory. */
 static struct hwtimer *handle_new(const struct hwtimer_options *o)
 {
-	struct hwtimer *h = hwtimer_memory_map(sizeof(*h));
+	struct hwtimer *h = memory_map(sizeof(*h));
 
 	if (!h)
 		return NULL;

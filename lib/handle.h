@@ -155,6 +155,19 @@ static inline uint64_t clock_ns(clockid_t clockid)
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
+/* Address space for many slots, of which few may be used: in huge pages, each took 2 MiB. */
+static inline void *memory_map(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	/* Fails if the kernel has none. */
+	madvise(p, bytes, MADV_NOHUGEPAGE);
+	return p;
+}
+
 /* Is this the process that has opened the handle? */
 static inline bool handle_alive(const struct hwtimer *h)
 {
@@ -196,7 +209,6 @@ static inline hwtimer_id slot_id(const struct hwtimer *h, uint32_t index)
 	return (link & INDEX_MASK) == index ? link : 0;
 }
 
-void *hwtimer_memory_map(size_t bytes);
 int hwtimer_map(struct hwtimer *h);
 int hwtimer_ended(struct hwtimer *h);
 bool hwtimer_slot_free(struct hwtimer *h, uint32_t index);

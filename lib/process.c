@@ -190,7 +190,7 @@ static void process_run(struct hwtimer *h)
 	struct list_head *node;
 	uint64_t last, next;
 
-	p->now_ns = hwtimer_now(h);
+	p->now_ns = clock_ns(h->clockid);
 	last = p->now_ns / h->tick_ns;
 	p->stats.runs++;
 	do {
@@ -307,7 +307,7 @@ void hwtimer_process_stats(struct hwtimer *h, struct hwtimer_stats *stats)
 static int process_shape(struct hwtimer *h, const struct hwtimer_options *o)
 {
 	const uint64_t unit = 1ULL << HWTIMER_UNIT_SHIFT, ms = 1000000;
-	uint64_t tick_ns = o->tick_ns ?: ms, tick_units, now = hwtimer_now(h);
+	uint64_t tick_ns = o->tick_ns ?: ms, tick_units, now = clock_ns(h->clockid);
 	unsigned char bits[WHEEL_MAX_LEVELS];
 	unsigned int levels, none = 1;
 	struct process *p;
@@ -323,7 +323,7 @@ static int process_shape(struct hwtimer *h, const struct hwtimer_options *o)
 	memset(bits, LOW_BITS, LOW_LEVELS);
 	levels = wheel_levels(bits, WHEEL_MAX_LEVELS, LAST_UNIT / tick_units);
 	size = sizeof(*p) + wheel_size(bits, levels);
-	p = hwtimer_memory_map(size);
+	p = memory_map(size);
 	if (!p)
 		return -ENOMEM;
 	h->process = p;
@@ -348,9 +348,9 @@ static int process_map(struct hwtimer *h)
 	const size_t head = table_head_size(&h->t), slots = h->t.max * sizeof(*h->t.slot);
 	struct process *p = h->process;
 
-	h->t.head = hwtimer_memory_map(head);
+	h->t.head = memory_map(head);
 	h->t.slot = table_reserve(slots);
-	p->node = hwtimer_memory_map(h->t.max * sizeof(*p->node));
+	p->node = memory_map(h->t.max * sizeof(*p->node));
 	if (h->t.slot == MAP_FAILED)
 		h->t.slot = NULL;
 	if (!h->t.head || !h->t.slot || !p->node)

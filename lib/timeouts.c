@@ -255,7 +255,7 @@ int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_d
 
 static uint64_t deadline_after(struct hwtimer *h, uint64_t delay_ns)
 {
-	uint64_t now = hwtimer_now(h);
+	uint64_t now = clock_ns(h->clockid);
 
 	return delay_ns < HWTIMER_NEVER - now ? now + delay_ns : HWTIMER_NEVER;
 }
@@ -271,7 +271,7 @@ static int repeat_put(struct hwtimer *h, uint32_t index, const struct hwtimer_re
 
 	pthread_mutex_lock(&h->repeat_lock);
 	if (!h->repeat)
-		h->repeat = hwtimer_memory_map(h->t.max * sizeof(*h->repeat));
+		h->repeat = memory_map(h->t.max * sizeof(*h->repeat));
 	if (h->repeat)
 		h->repeat[index] = (struct repeat) {
 			.first_ns = from->first_ns,
