@@ -566,6 +566,18 @@ as_nobody()
 	fi
 }
 
+# postgresql_cluster DIR [OPTION]...: make a database cluster in DIR, below $temp, with these options
+# of initdb
+postgresql_cluster()
+{
+	mkdir "$1"
+	((EUID)) || chown nobody "$1"
+	chmod 755 "$temp"
+	cd / && as_nobody "$bin/initdb" -A trust -U nobody --no-sync -D "$@" || return
+	# Guests have no time zones.
+	printf '%s\n' "timezone = GMT" "log_timezone = GMT" >>"$1/postgresql.conf"
+}
+
 # toolchain ARCH: set $arguments for the kernel's make, and $cc for programs, to build for ARCH. W=1
 # is always set for other architectures, so that scripts/tests/machine and scripts/selftest share
 # one build. The cross compilers and the libraries of their binutils are unpacked, not installed,
