@@ -83,29 +83,48 @@ final class Table {
 	/* The rare part of take(). */
 	private int find(int list) {
 		for (;;) {
-			for (int n = fresh.get(); n < size; n = fresh.get()) {
+			int old = size;
+			for (int n = fresh.get(); n < old; n = fresh.get()) {
 				if (fresh.compareAndSet(n, n + 1)) {
 					return n;
 				}
 			}
+			long before = removals();
 			for (int i = 0; i < LISTS; i++) {
 				int index = pop(list ^ i);
 				if (index >= 0) {
 					return index;
 				}
 			}
-			grow();
+			grow(old, before);
 		}
 	}
 
-	private synchronized void grow() {
-		int old = size, row = 0;
+	/* How often a slot was taken from a list. */
+	private long removals() {
+		long sum = 0;
+
+		for (int i = 0; i < LISTS; i++) {
+			sum += free.get(i * PAD) >>> 32;
+		}
+		return sum;
+	}
+
+	private synchronized void grow(int old, long before) {
+		int row = 0;
 
 		/* Another thread may have done it. */
-		if (fresh.get() < old) {
+		if (size != old) {
 			return;
 		}
 		if (old == limit) {
+			/*
+			 * One may have been freed to a list that was looked at already, and one taken
+			 * from a list that was not yet. Otherwise all lists were empty at once.
+			 */
+			if (removals() != before) {
+				return;
+			}
 			throw new RejectedExecutionException(limit + " timeouts are pending");
 		}
 		int wanted = Math.min(limit, Math.max(1, 2 * old));

@@ -173,11 +173,12 @@ public class HwTimerTest {
 		timer.stop();
 	}
 
-	/* Two threads find no place at once: one makes places for both, and none beyond the maximum. */
+	/* Two threads find no place at once, and another one makes all and frees two before they can. */
 	@Test
 	public void growAtOnce() throws Exception {
-		HwTimer timer = timer(2);
+		HwTimer timer = timer(5002);
 		List<FutureTask<Timeout>> calls = new ArrayList<>();
+		Set<Timeout> made = new HashSet<>();
 		timer.start();
 		synchronized (table(timer)) {
 			for (int i = 0; i < 2; i++) {
@@ -191,13 +192,39 @@ public class HwTimerTest {
 					Thread.sleep(1);
 				}
 			}
+			for (int i = 0; i < 5002; i++) {
+				made.add(timer.newTimeout(t -> { }, 1, TimeUnit.DAYS));
+			}
+			for (Timeout timeout : new ArrayList<>(made).subList(0, 2)) {
+				timeout.cancel();
+				made.remove(timeout);
+			}
 		}
-		Set<Timeout> made = new HashSet<>();
 		for (FutureTask<Timeout> call : calls) {
 			made.add(call.get());
 		}
-		assertEquals(2, made.size());
+		assertEquals(5002, made.size());
 		assertEquals(made, timer.stop());
+	}
+
+	/* All places were in use, but not any more when the maximum would be complained about. */
+	@Test
+	public void maximumWhileOthersMove() throws Exception {
+		HwTimer timer = timer(1);
+		Timeout first = timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
+		FutureTask<Timeout> call = new FutureTask<>(
+			() -> timer.newTimeout(t -> { }, 1, TimeUnit.DAYS));
+		Thread thread = new Thread(call);
+		synchronized (table(timer)) {
+			thread.start();
+			while (thread.getState() != Thread.State.BLOCKED) {
+				assertFalse(call.isDone());
+				Thread.sleep(1);
+			}
+			first.cancel();
+			timer.newTimeout(t -> { }, 1, TimeUnit.DAYS).cancel();
+		}
+		assertEquals(Set.of(call.get()), timer.stop());
 	}
 
 	/* A timeout that has ended is not taken for the one that has its slot since. */
