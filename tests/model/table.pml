@@ -41,6 +41,8 @@
  *	-DNOCLAIM	next is not claimed
  *	-DOWNWORD	the word is not read again before it is compared with kick_before
  *	-DQUEUEDNOKICK	nor is it compared if visit was 0
+ *	-DNOQUEUEDBARRIER	arm has its barrier only if visit is not 0, and then reads visit again
+ *	-DWORDEARLY	the word is read again before the push, as if there were no barrier after it
  *	-DPLAIN		a cancel reads the word and then stores it
  *	-DREADNOCHECK	a reader does not check what is not due
  *	-DTRIESUP	nor what it could not exchange
@@ -173,7 +175,7 @@ bit locked, fired, stopped;
 #define OWN(c, k, p, or) (HAS(c, k, p) -> b[c].value[k] : or)
 #define KERNEL_LOAD(p) OWN(KERNEL, 1, p, OWN(KERNEL, 0, p, mem[p]))
 /* Programs that have all barriers leave nothing in the buffers. */
-#if defined(NOBARRIER) || defined(NOFENCE) || defined(VISITLATE)
+#if defined(NOBARRIER) || defined(NOQUEUEDBARRIER) || defined(NOFENCE) || defined(VISITLATE)
 #define BUFFERS
 #define LOAD(c, p) OWN(c, 1, p, OWN(c, 0, p, mem[p]))
 #else
@@ -246,7 +248,7 @@ next:
 	:: what == 0 -> scripts_over++; goto end_thread
 	:: what == ARM ->
 		mine = 1;
-#ifdef NOBARRIER
+#if defined(NOBARRIER) || defined(NOQUEUEDBARRIER)
 		atomic { !LOAD(t, WORD(s)) -> store(t, WORD(s), w) }
 #else
 		atomic { BARRIER(t) && !mem[WORD(s)] -> mem[WORD(s)] = w }
@@ -301,6 +303,9 @@ next:
 	fi;
 
 check:	/* Will the kernel look at w in time? */
+#ifdef NOQUEUEDBARRIER
+	if :: LOAD(t, VISIT(s)) -> BARRIER(t) :: else fi;
+#endif
 	atomic {
 		v = LOAD(t, VISIT(s));
 		if :: v && DEADLINE(w) >= v -> goto checked :: else fi
@@ -311,6 +316,9 @@ check:	/* Will the kernel look at w in time? */
 		STORE(t, VISIT(s), 0);
 #elif !defined(VISITLATE)
 		STORE_BARRIER(t, VISIT(s), 0);
+#endif
+#ifdef WORDEARLY
+		old = LOAD(t, WORD(s));
 #endif
 		/* push() */
 #ifdef NOCLAIM
@@ -330,30 +338,20 @@ check:	/* Will the kernel look at w in time? */
 		od;
 		first = 0;
 #ifdef VISITLATE
-		STORE(t, VISIT(s), 0)
+		STORE(t, VISIT(s), 0);
 #endif
+		BARRIER(t)
 	:: else ->
 #ifdef QUEUEDNOKICK
 		goto checked
 #endif
 	fi;
-#ifdef OWNWORD
-	atomic { BARRIER(t) -> old = w }
-#else
-	atomic { BARRIER(t) -> old = LOAD(t, WORD(s)) }
-#endif
-	atomic {
-		if
-		:: old && DEADLINE(old) < LOAD(t, KICK_BEFORE) -> BARRIER(t); call[t] = ENTER
-		:: else
-		fi
-	}
-	call[t] == 0;
 #if defined(STOPS) && !defined(NOSTOPFLAG)
 	if
-	:: mine && LOAD(t, STOPPED) ->
+	:: LOAD(t, STOPPED) ->
 		do
-		:: old = LOAD(t, WORD(s));
+		:: mine ->
+			old = LOAD(t, WORD(s));
 			if
 #ifdef OWNSTOP
 			:: old != w -> break
@@ -365,10 +363,26 @@ check:	/* Will the kernel look at w in time? */
 				CAS(t, WORD(s), old, 0, ends(old));
 				if :: ok -> break :: else fi
 			fi
-		od
+		:: else -> break
+		od;
+		goto checked
 	:: else
 	fi;
 #endif
+#ifdef OWNWORD
+	old = w;
+#elif defined(WORDEARLY)
+	if :: !v -> old = LOAD(t, WORD(s)) :: else fi;
+#else
+	old = LOAD(t, WORD(s));
+#endif
+	atomic {
+		if
+		:: old && DEADLINE(old) < LOAD(t, KICK_BEFORE) -> BARRIER(t); call[t] = ENTER
+		:: else
+		fi
+	}
+	call[t] == 0;
 checked:
 	if :: reading -> goto looked :: else -> goto next fi;
 
@@ -850,6 +864,10 @@ inline begin()
 #elif defined(SAME)		/* two threads push one slot */
 	does(0, ARM, 0, AT(4, 1));
 	does(1, TOUCH, 0, AT(3, 1));
+	does(1, TOUCH, 0, AT(1, 1));
+#elif defined(QUEUED)		/* a touch before the push, while another slot is due */
+	filed_at(1, AT(1, 2));
+	does(0, ARM, 0, AT(4, 1));
 	does(1, TOUCH, 0, AT(1, 1));
 #elif defined(TWO)		/* two slots */
 	does(0, ARM, 0, AT(3, 1));
