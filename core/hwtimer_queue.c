@@ -556,6 +556,14 @@ int queue_arm(struct hwtimer_timeout *t, u64 deadline)
 }
 EXPORT_SYMBOL_IF_KUNIT(queue_arm);
 
+/* queue_touch() in all other cases. Out of line, so that queue_touch() saves no registers. */
+static noinline int touch_other(struct hwtimer_timeout *t, u64 deadline)
+{
+	int ret = arm(t, deadline, true);
+
+	return min(ret, 0);
+}
+
 /**
  * queue_touch - give a pending timeout another deadline
  * @t: the timeout
@@ -565,9 +573,35 @@ EXPORT_SYMBOL_IF_KUNIT(queue_arm);
  */
 int queue_touch(struct hwtimer_timeout *t, u64 deadline)
 {
-	int ret = arm(t, deadline, true);
+	struct hwtimer_wheel *w = timeout_wheel(t);
+	bool moved = false;
+	u64 old;
 
-	return min(ret, 0);
+	deadline = min(deadline, HWTIMER_HORIZON);
+	old = atomic64_read(&t->word);
+	if (unlikely(!(old & WORD_ARMED) || deadline < word_deadline(old)))
+		return touch_other(t, deadline);
+	/*
+	 * The usual case: @t is pending, and gets a later deadline. By (a) and (b), the worker will
+	 * take its request or visit it for the earlier deadline, and then acts by a cmpxchg from
+	 * the word that it has read. So it acts on this word, or has acted before, and then this
+	 * cmpxchg fails. It does not sleep too long for a later deadline, so nothing is ordered
+	 * with its sleep, and nothing pushed or kicked. The flags stay as they are.
+	 *
+	 * Not preemptible, as in disarm(). [preempt_disable: cancel-free-broken-section]
+	 */
+	preempt_disable();
+	if (likely(READ_ONCE(w->state) < QUEUE_SHUTDOWN)) {
+		hwtimer_step();
+		/* [atomic64_try_cmpxchg: publish-broken-arm] */
+		moved = atomic64_try_cmpxchg(&t->word, (s64 *)&old, deadline << WORD_SHIFT |
+					     (old & WORD_HELD) | WORD_ARMED);
+		if (likely(moved))
+			local_inc(&this_cpu_ptr(w->cpus)->touched);
+	}
+	/* [preempt_enable: cancel-free-broken-section; after local_inc] */
+	preempt_enable();
+	return likely(moved) ? 0 : touch_other(t, deadline);
 }
 EXPORT_SYMBOL_IF_KUNIT(queue_touch);
 

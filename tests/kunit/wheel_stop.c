@@ -144,7 +144,7 @@ static void hands_back_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).handed_back);
 }
 
-/* Detach between the two halves of a stop, and after it. */
+/* Detach and touch between the two halves of a stop, and after it. */
 static void detach_while_stopping(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -161,6 +161,8 @@ static void detach_while_stopping(struct kunit *test)
 	queue_detach(&p[0].t);
 	KUNIT_EXPECT_TRUE(test, queue_release(&p[1].t, probe_released));
 	KUNIT_EXPECT_EQ(test, 0, p[1].released);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, queue_touch(&p[2].t, 9 * TICK));
+	KUNIT_EXPECT_EQ(test, 5 * TICK, queue_deadline(&p[2].t));
 	queue_sweep(&rig->wheel, &pending);
 	rig->stopped = true;
 	KUNIT_EXPECT_PTR_EQ(test, pending.next, &p[2].t.node);
