@@ -135,10 +135,19 @@
  * ever earlier do not kick each time. Detaches, barriers and looks, for which somebody waits,
  * always kick the worker.
  *
- * How many requests may wait: every QUEUE_DEPTH-th request or release of a CPU kicks the worker.
- * Timeouts that were armed a moment ago are still in the caches. After 100,000 others they are not,
- * and the worker would miss the cache twice per timeout, as the queue is a linked list. This also
- * limits how many requests the worker has to drain before it can expire what is due.
+ * How many requests may wait: if QUEUE_DEPTH requests of a CPU wait, or QUEUE_DEPTH releases, it
+ * kicks the worker. Timeouts that were armed a moment ago are still in the caches. After 100,000
+ * others they are not, and the worker would miss the cache twice per timeout, as the queue is a
+ * linked list. This also limits how many requests the worker has to drain before it can expire what
+ * is due.
+ *
+ * A CPU counts what it has pushed, and the worker notes that count before it takes a queue; the
+ * difference is what waits. It may be too high, by what was pushed between these two, but never too
+ * low. While the worker sleeps, each push adds one to it: interrupt handlers push as well, but each
+ * gets a number of its own. So one of QUEUE_DEPTH pushes in a row finds a multiple of QUEUE_DEPTH,
+ * and kicks, wherever the difference began and whether the counts wrap. A producer that finds one
+ * while the worker is awake does not kick. Its request is taken before the worker sleeps, see
+ * "Sleeping"; releases are only counted then, by released_many(), which may miss the last one.
  *
  *
  * Releasing
@@ -146,12 +155,12 @@
  *
  * Released timeouts need not be handled in order, nor at once, and there may be a million of them.
  * So each CPU has a separate queue for them, in which they wait for QUEUE_DRAIN_NS at most, or
- * until there are QUEUE_DEPTH of a CPU (twice as many, if those came while the worker was awake),
- * or until somebody waits in queue_barrier(). The worker serves these queues in turn, with a share
- * of each call of queue_advance() and what drain and expiry have left of the rest. If a timeout has
- * QUEUED set when it is released, it comes by the request queue instead, and the worker puts it
- * aside until the release functions are called. QUEUED stays set until then. So release functions
- * never run inside a callback of the wheel.
+ * until there are QUEUE_DEPTH of a CPU (twice as many, if the worker has missed the last of these
+ * before it sleeps), or until somebody waits in queue_barrier(). The worker serves these queues in
+ * turn, with a share of each call of queue_advance() and what drain and expiry have left of the
+ * rest. If a timeout has QUEUED set when it is released, it comes by the request queue instead, and
+ * the worker puts it aside until the release functions are called. QUEUED stays set until then. So
+ * release functions never run inside a callback of the wheel.
  *
  *
  * Waiting
@@ -356,7 +365,7 @@ change_and_push(struct hwtimer_wheel *w, struct queue_cpu *pcpu, struct hwtimer_
 		u64 *old, u64 new)
 {
 	bool push = new & ~*old & WORD_QUEUED, release = releasing(new);
-	unsigned long pushed;
+	unsigned long waiting;
 	bool changed;
 
 	/* [atomic64_try_cmpxchg: wakeup-in-flight-broken-touch publish-broken-arm] */
@@ -386,8 +395,12 @@ change_and_push(struct hwtimer_wheel *w, struct queue_cpu *pcpu, struct hwtimer_
 	local_dec(&pcpu->in_flight);
 	if (!changed)
 		return false;
-	pushed = local_inc_return(release ? &pcpu->gone : &pcpu->pushed);
-	if (!(pushed % QUEUE_DEPTH))
+	if (release)
+		waiting = local_inc_return(&pcpu->gone) - READ_ONCE(pcpu->given_back);
+	else
+		waiting = local_inc_return(&pcpu->pushed) - READ_ONCE(pcpu->taken);
+	/* See "How many requests may wait" above. */
+	if (!(waiting % QUEUE_DEPTH))
 		kick_worker(w, pcpu, 0);
 	return true;
 }
@@ -1062,7 +1075,7 @@ static void take_requests(struct hwtimer_wheel *w)
 			break;
 		/* [llist_del_all: push-broken-take] */
 		w->drain.pushed[w->drain.nr_pushed++] = llist_del_all(&pcpu->requests);
-		pcpu->taken = pushed;
+		WRITE_ONCE(pcpu->taken, pushed);
 	}
 }
 
@@ -1463,7 +1476,7 @@ static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 		cpu = cpumask_next(cpu, cpu_possible_mask);
 		if (llist_empty(&pcpu->released))
 			continue;
-		pcpu->given_back = local_read(&pcpu->gone);
+		WRITE_ONCE(pcpu->given_back, local_read(&pcpu->gone));
 		/* [llist_del_all: push-broken-take] */
 		w->releases.next = llist_del_all(&pcpu->released);
 	}

@@ -39,8 +39,8 @@
 /* How often the worker looks whether a producer has pushed a request before it does not sleep. */
 #define QUEUE_POLLS		1000
 /*
- * Every so many requests, a CPU kicks the worker, whatever their deadlines are. That many are still
- * in the caches, and handling them does not delay timeouts that are due.
+ * When so many requests of a CPU wait, it kicks the worker, whatever their deadlines are. That many
+ * are still in the caches, and handling them does not delay timeouts that are due.
  */
 #define QUEUE_DEPTH		1024
 /*
@@ -94,8 +94,8 @@ struct queue_ops {
  *	interrupt handler arms a timeout in between. Written by this CPU only
  * @pushed: number of pushes to @requests
  * @gone: number of pushes to @released
- * @taken: @pushed as of when the worker last emptied @requests. Used by the worker only
- * @given_back: @gone as of when it last emptied @released
+ * @taken: @pushed as of when the worker last emptied @requests. Written by the worker only
+ * @given_back: @gone as of when it last emptied @released, likewise
  *
  * A count has what was done on this CPU, so a timeout armed here may be counted as cancelled on
  * another CPU; only the sums over all CPUs are meaningful. Counts wrap on 32-bit machines. They

@@ -353,7 +353,7 @@ static void chaos_reinit(struct chaos *c, struct entry *e)
 /* One operation of a producer on @e, or if it is NULL on any timeout. */
 static void chaos_produce(struct chaos *c, struct entry *e)
 {
-	unsigned long batches = pushed(c->rig) / QUEUE_DEPTH + gone(c->rig) / QUEUE_DEPTH;
+	unsigned long requests = backlog(c->rig, false), releases = backlog(c->rig, true);
 
 	c->done++;
 	e = e ?: some_entry(c);
@@ -384,7 +384,8 @@ static void chaos_produce(struct chaos *c, struct entry *e)
 			chaos_release(c, e);
 		break;
 	}
-	if (pushed(c->rig) / QUEUE_DEPTH + gone(c->rig) / QUEUE_DEPTH != batches)
+	if ((backlog(c->rig, false) != requests && !(backlog(c->rig, false) % QUEUE_DEPTH)) ||
+	    (backlog(c->rig, true) != releases && !(backlog(c->rig, true) % QUEUE_DEPTH)))
 		expect_kick(c, 0);
 	agree(c, c->rig->kicks == c->kicks, "kicks");
 }

@@ -262,30 +262,19 @@ struct probe *probes(struct rig *rig, unsigned int n)
 	return p;
 }
 
-/* The sum over all CPUs of a count in struct queue_cpu. */
-static unsigned long sum_of(const struct rig *rig, size_t offset)
+/* How many requests count as waiting, or with @released, how many releases. */
+unsigned long backlog(const struct rig *rig, bool released)
 {
+	const struct queue_cpu *pcpu;
 	unsigned long sum = 0;
-	const local_t *count;
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
-		count = (void *)per_cpu_ptr(rig->wheel.cpus, cpu) + offset;
-		sum += local_read(count);
+		pcpu = per_cpu_ptr(rig->wheel.cpus, cpu);
+		sum += released ? local_read(&pcpu->gone) - pcpu->given_back :
+				  local_read(&pcpu->pushed) - pcpu->taken;
 	}
 	return sum;
-}
-
-/* the number of requests so far */
-unsigned long pushed(const struct rig *rig)
-{
-	return sum_of(rig, offsetof(struct queue_cpu, pushed));
-}
-
-/* How many releases were not pushed as requests. */
-unsigned long gone(const struct rig *rig)
-{
-	return sum_of(rig, offsetof(struct queue_cpu, gone));
 }
 
 /* Expect that @p has fired @n times, the last time at tick @at. */

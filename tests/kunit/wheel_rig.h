@@ -89,8 +89,7 @@ void rig_end(struct rig *rig);
 void advance_to(struct rig *rig, u64 now);
 void step_to_tick(struct rig *rig, u64 tick);
 unsigned int drive(struct rig *rig, struct probe *p, u64 limit);
-unsigned long pushed(const struct rig *rig);
-unsigned long gone(const struct rig *rig);
+unsigned long backlog(const struct rig *rig, bool released);
 
 void probe_rearm(struct probe *p);
 void probe_fired(struct hwtimer_timeout *t);

@@ -128,32 +128,56 @@ static void kick(struct kunit *test)
 	}
 }
 
-/* Every QUEUE_DEPTH-th request kicks, however late the timeouts are due. */
-static void kick_deep(struct kunit *test)
+/* The CPU that makes the requests: there is one. */
+static struct queue_cpu *the_cpu(struct rig *rig)
 {
-	const unsigned int n = 2 * QUEUE_DEPTH;
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, n + 1);
+	return per_cpu_ptr(rig->wheel.cpus, cpumask_first(cpu_possible_mask));
+}
+
+/* @n requests, of which at most the last one kicks. Then the worker takes them, and sleeps. */
+static void arm_deep(struct rig *rig, struct probe *p, unsigned int n, int kicks)
+{
 	unsigned int i;
 
-	arm_tick(&p[n], 50);
-	to_tick(rig, 1);
-	rig->kicks = 0;
-	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
 	for (i = 0; i < n; i++) {
+		KUNIT_EXPECT_EQ(rig->test, 0, rig->kicks);
 		arm(&p[i], U64_MAX);
 		/* a request that is queued already is not counted again */
 		queue_cancel(&p[i].t);
 		arm(&p[i], U64_MAX);
-		KUNIT_EXPECT_EQ(test, pushed(rig) % QUEUE_DEPTH == 0, rig->kicks);
-		KUNIT_EXPECT_EQ(test, i + 2UL, pushed(rig));
-		if (rig->kicks) {
-			to_tick(rig, 1);
-			rig->kicks = 0;
-			KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
-		}
 	}
-	KUNIT_EXPECT_EQ(test, 2UL * QUEUE_DEPTH, counts(rig).drained);
+	KUNIT_EXPECT_EQ(rig->test, kicks, rig->kicks);
+	to_tick(rig, 1);
+	rig->kicks = 0;
+	KUNIT_EXPECT_NE(rig->test, 0ULL, sleep_until(rig));
+}
+
+/*
+ * If QUEUE_DEPTH requests wait, the last one kicks, however late the timeouts are due. Those that
+ * the worker has taken do not count.
+ */
+static void kick_deep(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 3 * QUEUE_DEPTH + 1);
+
+	/* the count wraps */
+	local_set(&the_cpu(rig)->pushed, -QUEUE_DEPTH);
+	the_cpu(rig)->taken = -QUEUE_DEPTH;
+	arm_tick(p++, 50);
+	to_tick(rig, 1);
+	rig->kicks = 0;
+	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+	arm_deep(rig, p, QUEUE_DEPTH / 2, 0);
+	p += QUEUE_DEPTH / 2;
+	arm_deep(rig, p, QUEUE_DEPTH, 1);
+	p += QUEUE_DEPTH;
+	arm_deep(rig, p, QUEUE_DEPTH, 1);
+	p += QUEUE_DEPTH;
+	/* as if many came after the worker had read the count, and before it took the queue */
+	the_cpu(rig)->taken -= 7 * QUEUE_DEPTH / 2;
+	arm_deep(rig, p, QUEUE_DEPTH / 2, 1);
+	KUNIT_EXPECT_EQ(test, 3UL * QUEUE_DEPTH + 1, counts(rig).drained);
 }
 
 /* While the worker is awake, nothing kicks it. */
@@ -463,24 +487,32 @@ static void released_covers(struct kunit *test)
 /* Releases wait until the worker wakes, QUEUE_DEPTH of them at most. */
 static void release_deep(struct kunit *test)
 {
+	const unsigned int before = QUEUE_DEPTH / 2, n = before + QUEUE_DEPTH;
 	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, QUEUE_DEPTH + 1);
+	struct probe *p = probes(rig, n + 1);
 	unsigned int i;
 
-	for (i = 0; i <= QUEUE_DEPTH; i++)
+	for (i = 0; i <= n; i++)
 		arm(&p[i], HOUR);
 	to_tick(rig, 1);
 	rig->kicks = 0;
 	KUNIT_EXPECT_EQ(test, TICK + QUEUE_DRAIN_NS, sleep_until(rig));
-	for (i = 0; i < QUEUE_DEPTH; i++) {
+	for (i = 0; i < n; i++) {
+		/* the worker wakes by itself, and gives these back */
+		if (i == before) {
+			queue_awake(&rig->wheel);
+			to_tick(rig, 2);
+			KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+		}
 		KUNIT_EXPECT_EQ(test, 0, rig->kicks);
 		queue_release(&p[i].t, probe_released);
 	}
 	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
-	KUNIT_EXPECT_EQ(test, 0, p[0].released);
+	KUNIT_EXPECT_EQ(test, 1, p[before - 1].released);
+	KUNIT_EXPECT_EQ(test, 0, p[before].released);
 	queue_awake(&rig->wheel);
-	to_tick(rig, 2);
-	for (i = 0; i < QUEUE_DEPTH; i++)
+	to_tick(rig, 3);
+	for (i = 0; i < n; i++)
 		KUNIT_EXPECT_EQ(test, 1, p[i].released);
 }
 
@@ -678,8 +710,7 @@ static void held_up_before_push(struct kunit *test)
 static void held_up_idle(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct queue_cpu *pcpu = per_cpu_ptr(rig->wheel.cpus,
-					    cpumask_first(cpu_possible_mask));
+	struct queue_cpu *pcpu = the_cpu(rig);
 
 	local_inc(&pcpu->in_flight);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
