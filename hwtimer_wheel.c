@@ -30,16 +30,15 @@
  * At its tick a bucket is visited, not when its slot begins (but see below): one whose only node
  * is due late in its slot is visited once. The owner gets the nodes of a visited bucket. Those
  * of level 0 are due or, if it is the top level, for a later round; those of a higher level
- * cascade: the owner files them again, in lower levels. (So the owner sees a node that is pushed
- * back again and again once per slot of a high level, not at each of its former ticks.) Of what
- * is due at the same tick, the highest level cascades first, and level 0 comes last. @cur is
- * moved from one such tick to the next and skips what is between them.
+ * cascade: the owner files them again, in lower levels, or by their new distance if they were
+ * pushed back. Of what is due at the same tick, the highest level cascades first, and level 0
+ * comes last. @cur is moved from one such tick to the next and skips what is between them.
  *
  * To cascade many nodes at the tick of their bucket would make what is due then late. So a
  * bucket with more than 1024 nodes is full: it is visited earlier, by a tick for each 1024
  * nodes, and the owner gets 1024 at each tick, which is a step. The first step does not come
  * before the level below reaches the end of the slot, so each node cascades once. (So there are
- * no more steps than a slot has ticks. What exceeds 1024 nodes for each of them cascades with
+ * steps at no more ticks than a slot has. What exceeds 1024 nodes for each of these cascades at
  * the first one.) A full bucket of the top level has a second list, for nodes of later rounds,
  * which take no part in this. It becomes the list of the bucket when that is empty.
  *
@@ -144,7 +143,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_size);
  * wheel_init - initialise a wheel
  * @w: the wheel
  * @bits: the base-2 logarithm of the slots of each level; see wheel_levels()
- * @levels: number of levels, from 1 to WHEEL_MAX_LEVELS
+ * @levels: number of levels, from 1 to what wheel_levels() returns for WHEEL_NEVER
  * @memory: wheel_size() bytes, which the caller frees after the last use of the wheel
  */
 void wheel_init(struct wheel *w, const unsigned char *bits, unsigned int levels, void *memory)
@@ -444,11 +443,9 @@ static u64 slot_tick(const struct wheel_level *l, u64 number)
 }
 
 /* No bucket that an open search has not reached need be visited before this tick. */
-static u64 unsearched(const struct wheel *w)
+static u64 unsearched(struct wheel *w)
 {
-	const struct wheel_level *l = &w->level[w->levels - 1];
-
-	return slot_tick(l, l->scan);
+	return slot_tick(top_level(w), top_level(w)->scan);
 }
 
 /*
@@ -472,8 +469,8 @@ static bool level_searched(const struct wheel *w, const struct wheel_level *l)
  *
  * While a search is open, @next is the first of what was searched, or filed since: bucket_add()
  * sees to that. If the bucket @first was visited or emptied, the search goes on all the same, or
- * emptying buckets again and again would keep it from getting on. It ends before the slot of @next,
- * and the next one begins anew.
+ * emptying buckets again and again would keep it from getting on. It ends with the last slot that
+ * may have to be visited at @next, and the next search begins anew.
  */
 static bool level_search(struct wheel *w, struct wheel_level *l, u64 last, unsigned int *probes)
 {
@@ -550,7 +547,10 @@ static void visit_end(struct wheel *w)
 		bucket_move(w, l, b, &w->kept);
 		bucket_move(w, l, b, later);
 	} else {
-		/* The end of a step. What was filed here since, and kept, is for later rounds. */
+		/*
+		 * The end of a step. What was filed here since, and kept, is for later rounds. In
+		 * levels below the top there is none: @later is NULL.
+		 */
 		if (!list_empty(&b->nodes)) {
 			aside_move(later, b);
 			bucket_emptied(l, b);
@@ -636,9 +636,9 @@ static noinline bool visit_next(struct wheel *w, u64 last, unsigned int *budget)
  *	takes a look at each level, and a few at the bitmap of each
  *
  * If the tick of the node is @cur or later, it cascades, is for a later round, or was pushed back:
- * the owner files it by wheel_file_again() before it takes another one. Otherwise the node is due.
- * The owner may call any function of the wheel in between. Level 0 is visited in the order of
- * ticks.
+ * unless the owner drops it, it is filed by wheel_file_again() before another one is taken.
+ * Otherwise the node is due. The owner may call any function of the wheel in between. Level 0 is
+ * visited in the order of ticks.
  *
  * Return: the node; NULL if *@budget is 0, or if there is nothing more to take.
  */

@@ -53,7 +53,8 @@ struct wheel_bucket {
  * @in_use: how many bits are set there
  * @reach: a tick that is less than this far from @cur is filed in this level, or below. That of the
  *	top level is 2^63: it takes every tick but WHEEL_NEVER
- * @lead: by how many ticks a bucket may begin to cascade before its tick
+ * @lead: by how many ticks a bucket may begin to cascade before its tick. 0 if its nodes do not
+ *	cascade: in level 0, and in the one for WHEEL_NEVER
  * @scan: the slot where a search for the first bucket to visit goes on, counted from tick 0
  * @scan_end: the slot after the last one of that search
  * @next: a tick before which no bucket of this level has to be visited; but see @scanning
@@ -94,13 +95,15 @@ struct wheel_level {
  * @left: how many nodes of it this visit hands out, at most. In a step, what is left then goes back
  *	to the bucket
  * @kept: what of this visit was filed again in @visited, which gets it back at the end
- * @later: for each bucket of the top level, unless that is level 0, its nodes of later rounds
- * @step: WHEEL_STEP, or what the owner sets after wheel_init()
+ * @later: for each bucket of the top level, unless that is level 0, the nodes of later rounds that
+ *	were filed while it was full
+ * @step: WHEEL_STEP, or what the owner sets after wheel_init(), at least 1
  * @align: a power of two, less 1: steps come at multiples of that power, or as early as they may if
  *	that is later. 0, or what the owner sets after wheel_init()
  * @level: the levels, followed by one that has the bucket for WHEEL_NEVER
  *
- * The owner may read @cur, @filed, @levels, @visited, @visit, and the @bits of each level.
+ * The owner may read @cur, @filed, @levels, @visited, @visit, and the @bits of each level. Others
+ * may read @levels and @bits, which are constant, and @filed, which may be out of date then.
  */
 struct wheel {
 	u64			cur;
