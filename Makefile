@@ -33,7 +33,7 @@ kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 	fuzz torture bench story mutants kdir lib install-lib tools install-tools \
 	install-conf install-dkms install-all uninstall modules_uninstall uninstall-lib \
 	uninstall-tools uninstall-conf uninstall-dkms uninstall-all deb docs man html install-man \
-	uninstall-man python
+	uninstall-man python jobs
 
 all: modules
 
@@ -107,6 +107,9 @@ demo-here:
 
 tools:
 	$(MAKE) -C tools OUT=$(CURDIR)/out/tools
+
+jobs:
+	$(MAKE) -C jobs OUT=$(CURDIR)/out/jobs
 
 # The extension of the package python3-hwtimer; to install it elsewhere: pip install ./python
 python:
@@ -213,6 +216,7 @@ help:
 	@echo '  lib              build libhwtimer, for programs, in lib/out'
 	@echo '  install-lib      install it, its headers and its pkg-config file below PREFIX'
 	@echo '  clean            remove what was built'
+	@echo '  jobs             build hwtimer-jobs, a scheduler of jobs, in out/jobs'
 	@echo '  tools            build hwtimerctl, in out/tools'
 	@echo '  install-tools    install it below DESTDIR/PREFIX [/usr/local]'
 	@echo '  docs             the manuals: man pages in out/docs/man, a site in out/docs/html'

@@ -3,15 +3,15 @@
  * usage: bench CONNINFO lease|lock SCHEDULERS SECONDS
  *
  * How many due times of jobs SCHEDULERS processes plan, start and end per second, without running
- * any commands; see docs/examples.
+ * any commands; see docs/jobs.
  *
- *	lease	as examples/jobs does it, with its store: jobs are claimed with SKIP LOCKED
+ *	lease	as hwtimer-jobs does it, with its store: jobs are claimed with SKIP LOCKED
  *	lock	the same statements, but each scheduler locks one row, the same for all, while it
  *		reads jobs and starts them, as XXL-JOB 2 does (schedule_lock)
  *
  * Makes the tables in an empty database, with more due times than can be run.
  */
-#include "../../examples/jobs/store_pg.c"
+#include "../../jobs/store_pg.c"
 
 #include <sys/mman.h>
 #include <sys/wait.h>

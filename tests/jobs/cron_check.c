@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * cron_check: tests examples/jobs/cron.c with known answers, with expressions that it has to
+ * cron_check: tests jobs/cron.c with known answers, with expressions that it has to
  * refuse, and with random expressions against an oracle that checks every minute, in time zones
  * whose clocks change at unusual times. Needs no device.
  *

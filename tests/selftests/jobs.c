@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * examples/jobs, as run by a shell, and through crashes. The results are read from its database,
- * and from what its commands wrote. The program is $JOBS, or /examples/jobs.
+ * hwtimer-jobs, as run by a shell, and through crashes. The results are read from its database,
+ * and from what its commands wrote. The program is $JOBS, or /tools/hwtimer-jobs.
  */
 #include "common.h"
 
@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 
-#define JOBS		(getenv("JOBS") ?: "/examples/jobs")
+#define JOBS		(getenv("JOBS") ?: "/tools/hwtimer-jobs")
 #define USER		1001
 #define ROOM		8192
 #define EPISODES	12

@@ -24,9 +24,9 @@ GAP = re.compile(r" *\1[ \1]*| {2,}".replace(r"\1", "\x01"))
 PAGES = {"README": "readme", "CONTRIBUTING": "contributing", "CHANGELOG": "changelog",
          "SECURITY": "security", "hwtimer(4)": "device", "libhwtimer(3)": "libhwtimer",
          "hwtimerctl(1)": "hwtimerctl"}
-PLACES = ("debian|debug|dev|dist|docs|examples|java|lib|out|python|scripts|tests|tools|uapi|"
+PLACES = ("debian|debug|dev|dist|docs|examples|java|jobs|lib|out|python|scripts|tests|tools|uapi|"
           r"\.ci|/dev|/etc|/proc|/sys|/usr|/var|~/\.cache")
-COMMANDS = "make|scripts|sudo|hwtimerctl|modinfo|apt|apt-get|mokutil|git|pydoc3|modprobe|jobs"
+COMMANDS = "make|scripts|sudo|hwtimerctl|modinfo|apt|apt-get|mokutil|git|pydoc3|modprobe|hwtimer-jobs"
 INLINE = re.compile(
     r"(?P<page>(?<![\w/.])docs/(?P<name>[a-z-]+)(?![\w/.]*\w)|\b(?:README|CONTRIBUTING|CHANGELOG|"
     r"SECURITY)\b|\b(?:lib)?hwtimer(?:ctl)?\([134]\))|"

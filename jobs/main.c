@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * jobs: a scheduler of jobs in a database, with libhwtimer and SQLite or PostgreSQL. It is modelled
+ * hwtimer-jobs: a scheduler of jobs in a database, with libhwtimer and SQLite or PostgreSQL. It is modelled
  * on XXL-JOB, which uses threads and a wheel of 60 seconds. Each due time of a job gets a row with
  * its result in the database. Even if the scheduler is killed, the next one continues from there:
  * each due time has a row, and none is started twice. Any number of schedulers, on any machines,
@@ -12,7 +12,7 @@
  *			store_pg.c with schema_pg.h
  *	lanes.[ch]	running commands: lanes, and block strategies
  *	sched.[ch]	the main loop: timeouts, misfires, the clock
- *	jobs.c		the command line
+ *	main.c		the command line
  */
 #include <ctype.h>
 #include <err.h>
@@ -32,12 +32,12 @@
 #define COUNT_MAX	400
 
 static const char usage[] =
-	"usage: jobs DB add NAME {--cron EXPRESSION | --every TIME} [OPTION]... -- COMMAND...\n"
-	"       jobs DB remove NAME\n"
-	"       jobs DB list\n"
-	"       jobs DB log [NAME]\n"
-	"       jobs DB trim TIME\n"
-	"       jobs DB run [OPTION]...\n"
+	"usage: hwtimer-jobs DB add NAME {--cron EXPRESSION | --every TIME} [OPTION]... -- COMMAND...\n"
+	"       hwtimer-jobs DB remove NAME\n"
+	"       hwtimer-jobs DB list\n"
+	"       hwtimer-jobs DB log [NAME]\n"
+	"       hwtimer-jobs DB trim TIME\n"
+	"       hwtimer-jobs DB run [OPTION]...\n"
 	"\n"
 	"DB is the file of a SQLite database, which add makes; or a database in PostgreSQL, which\n"
 	"several schedulers can share, as postgresql://HOST/NAME or 'host=HOST dbname=NAME'; add\n"
@@ -73,7 +73,7 @@ static void __attribute__((noreturn, format(printf, 1, 2))) misuse(const char *f
 	va_start(list, format);
 	vwarnx(format, list);
 	va_end(list);
-	fprintf(stderr, "\"jobs --help\" says more.\n");
+	fprintf(stderr, "\"hwtimer-jobs --help\" says more.\n");
 	exit(EXIT_USAGE);
 }
 
