@@ -7,10 +7,9 @@
 
 #include "cron.h"
 
-#define FIELDS		6
 #define DAY		86400
-/* February 29 may be eight years away. */
-#define TOO_FAR		(10 * 366L * DAY)
+/* February 29 is on a given day of the week every 28 years, but only after 40 years across 2100. */
+#define TOO_FAR		(41 * 366L * DAY)
 
 static const char months[][4] = {
 	"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"
@@ -18,24 +17,31 @@ static const char months[][4] = {
 
 static const char weekdays[][4] = { "sun", "mon", "tue", "wed", "thu", "fri", "sat" };
 
+enum { SECONDS, MINUTES, HOURS, DAYS, MONTHS, WEEKDAYS, YEARS, FIELDS };
+
 static const struct field {
 	const char	*name;
 	int		first, last;
-	int		end;		/* last value of * and N/STEP */
-	const char	(*names)[4];	/* names of the values from first on */
-	int		number;		/* number of names */
+	int		number;		/* of different values; 7 is Sunday, as 0 is */
+	const char	(*names)[4];	/* of these values */
 } fields[FIELDS] = {
-	{ .name = "seconds", .last = 59, .end = 59 },
-	{ .name = "minutes", .last = 59, .end = 59 },
-	{ .name = "hours", .last = 23, .end = 23 },
-	{ .name = "day of month", .first = 1, .last = 31, .end = 31 },
-	{ .name = "month", .first = 1, .last = 12, .end = 12, .names = months, .number = 12 },
-	{ .name = "day of week", .last = 7, .end = 6, .names = weekdays, .number = 7 },
+	{ "seconds", 0, 59, 60, NULL },
+	{ "minutes", 0, 59, 60, NULL },
+	{ "hours", 0, 23, 24, NULL },
+	{ "day of month", 1, 31, 31, NULL },
+	{ "month", 1, 12, 12, months },
+	{ "day of week", 0, 7, 7, weekdays },
+	{ "year", CRON_FIRST_YEAR, CRON_FIRST_YEAR + CRON_YEARS - 1,
+	  CRON_YEARS, NULL },
 };
 
-enum { SECONDS, MINUTES, HOURS, DAYS, MONTHS, WEEKDAYS };
+static const char *const nicknames[][2] = {
+	{ "@yearly", "0 0 1 1 *" }, { "@annually", "0 0 1 1 *" }, { "@monthly", "0 0 1 * *" },
+	{ "@weekly", "0 0 * * 0" }, { "@daily", "0 0 * * *" }, { "@midnight", "0 0 * * *" },
+	{ "@hourly", "0 * * * *" },
+};
 
-/* Parse a number at *@p; -1: there is none. Numbers above 1000 become 1000, also too large. */
+/* Parse a number at *@p; -1: there is none. Numbers above 9999 become 9999, also too large. */
 static int number(const char **p)
 {
 	int n = 0;
@@ -43,7 +49,7 @@ static int number(const char **p)
 	if (!isdigit((unsigned char)**p))
 		return -1;
 	for (; isdigit((unsigned char)**p); ++*p)
-		n = n < 1000 ? 10 * n + **p - '0' : 1000;
+		n = n < 999 ? 10 * n + **p - '0' : 9999;
 	return n;
 }
 
@@ -52,7 +58,7 @@ static int value(const struct field *f, const char **p)
 {
 	int i;
 
-	for (i = 0; i < f->number; i++) {
+	for (i = 0; f->names && i < f->number; i++) {
 		if (!strncasecmp(*p, f->names[i], 3)) {
 			*p += 3;
 			return f->first + i;
@@ -61,29 +67,53 @@ static int value(const struct field *f, const char **p)
 	return number(p);
 }
 
-static bool parse_term(const struct field *f, const char **p, __u64 *set, char *why, size_t size)
+/* The values that match, of the field that is parsed. */
+struct matches {
+	bool	set[CRON_YEARS];	/* values after the first one of the field */
+	bool	last_day;
+	__u8	nth[7];
+};
+
+/* Parse what follows the day of the week @day: #N or L. Returns false if there is neither. */
+static bool parse_nth(const struct field *f, const char **p, int day, struct matches *m)
+{
+	int n = 0;
+
+	if (f != &fields[WEEKDAYS] || day < 0 || day > f->last)
+		return false;
+	if (**p == '#' && (*p)[1] >= '1' && (*p)[1] <= '5')
+		n = *++*p - '0';
+	else if (**p != 'L' && **p != 'l')
+		return false;
+	++*p;
+	m->nth[day % 7] |= 1 << n;
+	return true;
+}
+
+static bool parse_term(const struct field *f, const char **p, struct matches *m, char *why,
+		       size_t size)
 {
 	bool any = **p == '*' || (**p == '?' && (f == &fields[DAYS] || f == &fields[WEEKDAYS]));
-	int from, to, step = 1;
+	int from = f->first, to = f->first + f->number - 1, step = 1;
+	bool special = false;
 
 	if (any) {
 		++*p;
-		from = f->first;
-		to = f->end;
+	} else if (f == &fields[DAYS] && (**p == 'L' || **p == 'l')) {
+		++*p;
+		m->last_day = true;
+		special = true;
 	} else {
 		from = value(f, p);
-		to = from;
-		if (**p == '-') {
+		special = parse_nth(f, p, from, m);
+		if (**p == '-' && !special) {
 			++*p;
 			to = value(f, p);
-			/* A range that ends at Sunday, such as fri-sun. */
-			if (f == &fields[WEEKDAYS] && !to && from > 0)
-				to = 7;
-		} else if (**p == '/') {
-			to = from < f->end ? f->end : from;
+		} else if (**p != '/') {
+			to = from;
 		}
 	}
-	if (**p == '/') {
+	if (**p == '/' && !special) {
 		++*p;
 		step = number(p);
 	}
@@ -99,19 +129,21 @@ static bool parse_term(const struct field *f, const char **p, __u64 *set, char *
 		snprintf(why, size, "%s: they are from %d to %d", f->name, f->first, f->last);
 		return false;
 	}
-	if (to < from) {
+	if (to < from && f == &fields[YEARS]) {
 		snprintf(why, size, "%s: a range that goes backward", f->name);
 		return false;
 	}
-	for (; from <= to; from += step)
-		*set |= 1ULL << from;
+	if (to < from)
+		to += f->number;
+	for (; from <= to && !special; from += step)
+		m->set[(from - f->first) % f->number] = true;
 	return true;
 }
 
-static bool parse_field(const struct field *f, const char *word, __u64 *set, char *why, size_t size)
+static bool parse_field(const struct field *f, const char *word, struct matches *m, char *why,
+			size_t size)
 {
-	*set = 0;
-	while (parse_term(f, &word, set, why, size)) {
+	while (parse_term(f, &word, m, why, size)) {
 		if (!*word)
 			return true;
 		word++;
@@ -119,43 +151,81 @@ static bool parse_field(const struct field *f, const char *word, __u64 *set, cha
 	return false;
 }
 
+/* The set of up to 64 values from @from on, as bits from @shift on. */
+static __u64 bits(const struct matches *m, int from, int shift)
+{
+	__u64 set = 0;
+	int i;
+
+	for (i = from; i < CRON_YEARS && i - from + shift < 64; i++)
+		if (m->set[i])
+			set |= 1ULL << (i - from + shift);
+	return set;
+}
+
 static bool unrestricted(const char *word)
 {
 	return *word == '*' || *word == '?';
 }
 
+/* Split @text into @words. Returns how many there are; FIELDS + 1: too many. */
+static int split(char *text, char *words[FIELDS])
+{
+	char *rest, *word;
+	int count = 0;
+
+	for (word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
+		if (count == FIELDS)
+			return FIELDS + 1;
+		words[count++] = word;
+	}
+	return count;
+}
+
+static void cron_fill(struct cron *c, const struct matches *m)
+{
+	size_t i;
+
+	*c = (struct cron){
+		.seconds = bits(&m[SECONDS], 0, 0), .minutes = bits(&m[MINUTES], 0, 0),
+		.hours = bits(&m[HOURS], 0, 0), .days = bits(&m[DAYS], 0, 1),
+		.months = bits(&m[MONTHS], 0, 1), .weekdays = bits(&m[WEEKDAYS], 0, 0),
+		.last_day = m[DAYS].last_day,
+	};
+	for (i = 0; i < G_N_ELEMENTS(c->years); i++)
+		c->years[i] = bits(&m[YEARS], 64 * i, 0);
+	memcpy(c->nth, m[WEEKDAYS].nth, sizeof(c->nth));
+}
+
 bool cron_parse(struct cron *c, const char *text, char *why, size_t size)
 {
-	char *copy = strdup(text), *words[FIELDS + 1], *rest, *word;
-	__u64 sets[FIELDS] = { [SECONDS] = 1 };
-	int count = 0, i, missing;
+	struct matches m[FIELDS] = { };
+	char *words[FIELDS] = { }, *copy;
+	int count, i, skipped;
 	bool good = false;
 
-	if (!copy) {
-		snprintf(why, size, "no memory");
-		return false;
-	}
-	for (word = strtok_r(copy, " \t", &rest); word && count <= FIELDS;
-	     word = strtok_r(NULL, " \t", &rest))
-		words[count++] = word;
-	missing = FIELDS - count;
-	if (missing != 0 && missing != 1) {
-		snprintf(why, size, "it takes 5 fields, or 6 with seconds");
+	for (i = 0; i < (int)G_N_ELEMENTS(nicknames); i++)
+		if (!strcasecmp(text, nicknames[i][0]))
+			text = nicknames[i][1];
+	copy = g_strdup(text);
+	count = split(copy, words);
+	if (count < 5 || count > FIELDS) {
+		snprintf(why, size, "it takes 5 fields, 6 with seconds, or 7 with a year");
 		goto out;
 	}
+	skipped = count == 5;
+	m[SECONDS].set[0] = skipped;
 	for (i = 0; i < count; i++)
-		if (!parse_field(&fields[missing + i], words[i], &sets[missing + i], why, size))
+		if (!parse_field(&fields[skipped + i], words[i], &m[skipped + i], why, size))
 			goto out;
-	*c = (struct cron){
-		.seconds = sets[SECONDS], .minutes = sets[MINUTES], .hours = sets[HOURS],
-		.days = sets[DAYS], .months = sets[MONTHS],
-		.weekdays = (sets[WEEKDAYS] | sets[WEEKDAYS] >> 7) & 0x7f,
-		.every_day = unrestricted(words[DAYS - missing]),
-		.every_weekday = unrestricted(words[WEEKDAYS - missing]),
-	};
+	cron_fill(c, m);
+	c->every_year = count < FIELDS;
+	c->every_day = unrestricted(words[DAYS - skipped]);
+	c->every_weekday = unrestricted(words[WEEKDAYS - skipped]);
+	c->by_clock = *words[MINUTES - skipped] == '*' || *words[HOURS - skipped] == '*';
 	good = true;
 out:
-	free(copy);
+	g_free(copy);
 	return good;
 }
 
@@ -164,16 +234,35 @@ static bool in_set(__u64 set, int n)
 	return set >> n & 1;
 }
 
+static int days_of_month(const struct tm *tm)
+{
+	return g_date_get_days_in_month(tm->tm_mon + 1, tm->tm_year + 1900);
+}
+
+static bool weekday_matches(const struct cron *c, const struct tm *tm)
+{
+	__u8 nth = c->nth[tm->tm_wday];
+
+	return in_set(c->weekdays, tm->tm_wday) || in_set(nth, (tm->tm_mday + 6) / 7) ||
+		(in_set(nth, 0) && tm->tm_mday + 7 > days_of_month(tm));
+}
+
 static bool day_matches(const struct cron *c, const struct tm *tm)
 {
-	bool day = in_set(c->days, tm->tm_mday), weekday = in_set(c->weekdays, tm->tm_wday);
+	int year = tm->tm_year + 1900 - CRON_FIRST_YEAR;
+	bool day, weekday;
 
+	if (!c->every_year && (year < 0 || year >= CRON_YEARS ||
+			       !in_set(c->years[year / 64], year % 64)))
+		return false;
 	if (!in_set(c->months, tm->tm_mon + 1))
 		return false;
+	day = in_set(c->days, tm->tm_mday) || (c->last_day && tm->tm_mday == days_of_month(tm));
+	weekday = weekday_matches(c, tm);
 	return c->every_day || c->every_weekday ? day && weekday : day || weekday;
 }
 
-/* Returns how many seconds from @tm on do not match, on a clock that is not set; 0: @tm matches. */
+/* Returns how many seconds from @tm on do not match; 0: @tm matches. */
 static long no_match(const struct cron *c, const struct tm *tm)
 {
 	if (!day_matches(c, tm))
@@ -185,29 +274,84 @@ static long no_match(const struct cron *c, const struct tm *tm)
 	return !in_set(c->seconds, tm->tm_sec);
 }
 
-time_t cron_next(const struct cron *c, time_t after)
+/* Returns the first match from @t on, before @end; -1: there is none. They are as a clock shows. */
+static time_t shown_next(const struct cron *c, time_t t, time_t end)
 {
-	time_t t = after + 1;
-	struct tm tm, then;
+	struct tm tm;
 	long skip;
 
-	while (t - after < TOO_FAR) {
-		if (!localtime_r(&t, &tm))
+	for (; t < end; t += skip) {
+		if (!gmtime_r(&t, &tm))
 			return -1;
 		skip = no_match(c, &tm);
 		if (!skip)
 			return t;
-		/* Daylight saving may begin or end before that: then skip less. */
-		for (;;) {
-			time_t there = t + skip;
-
-			if (!localtime_r(&there, &then))
-				return -1;
-			if (then.tm_gmtoff == tm.tm_gmtoff || skip == 1)
-				break;
-			skip /= 2;
-		}
-		t += skip;
 	}
 	return -1;
+}
+
+static int interval_at(GTimeZone *zone, time_t t)
+{
+	return g_time_zone_find_interval(zone, G_TIME_TYPE_UNIVERSAL, t);
+}
+
+static time_t offset_at(GTimeZone *zone, time_t t)
+{
+	return g_time_zone_get_offset(zone, interval_at(zone, t));
+}
+
+/* Returns when the zone's clock is changed after @from; @to + 1: not until @to. */
+static time_t change_after(GTimeZone *zone, time_t from, time_t to)
+{
+	int interval = interval_at(zone, from);
+
+	if (interval_at(zone, to) == interval)
+		return to + 1;
+	while (to - from > 1) {
+		time_t middle = from + (to - from) / 2;
+
+		if (interval_at(zone, middle) == interval)
+			from = middle;
+		else
+			to = middle;
+	}
+	return to;
+}
+
+/* Returns when the clock first shows @shown, or else when it skips that. */
+static time_t first_shown(GTimeZone *zone, time_t shown)
+{
+	time_t before = shown - DAY, after = shown + DAY;
+	time_t change = change_after(zone, before, after);
+	time_t early = shown - offset_at(zone, before), late = shown - offset_at(zone, after);
+
+	if (change > after || early < change)
+		return early;
+	return late < change ? change : late;
+}
+
+time_t cron_next(const struct cron *c, GTimeZone *zone, time_t after)
+{
+	time_t end = after + TOO_FAR, t, change, offset, shown;
+
+	if (!c->by_clock) {
+		t = after;
+		shown = after + offset_at(zone, after);
+		while (t <= after) {
+			shown = shown_next(c, shown + 1, end);
+			if (shown < 0)
+				return -1;
+			t = first_shown(zone, shown);
+		}
+		return t;
+	}
+	for (t = after + 1; ; t = change) {
+		offset = offset_at(zone, t);
+		shown = shown_next(c, t + offset, end);
+		if (shown < 0)
+			return -1;
+		change = change_after(zone, t, shown - offset);
+		if (change > shown - offset)
+			return shown - offset;
+	}
 }

@@ -11,6 +11,7 @@
 
 #include <libhwtimer.h>
 
+#include "due.h"
 #include "store.h"
 
 struct run {

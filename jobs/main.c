@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * hwtimer-jobs: a scheduler of jobs in a database, with libhwtimer and SQLite or PostgreSQL. It is modelled
- * on XXL-JOB, which uses threads and a wheel of 60 seconds. Each due time of a job gets a row with
- * its result in the database. Even if the scheduler is killed, the next one continues from there:
- * each due time has a row, and none is started twice. Any number of schedulers, on any machines,
- * can share a database in PostgreSQL.
+ * hwtimer-jobs: a scheduler of jobs in a database, with libhwtimer and SQLite or PostgreSQL. It is
+ * modelled on XXL-JOB, which uses threads and a wheel of 60 seconds. Each due time of a job gets a
+ * row with its result in the database. Even if the scheduler is killed, the next one continues from
+ * there: each due time has a row, and none is started twice. Any number of schedulers, on any
+ * machines, can share a database in PostgreSQL.
  *
  *	cron.[ch]	cron expressions
- *	times.[ch]	schedules, durations, clocks
+ *	due.[ch]	when a job is due next, and what becomes of that
+ *	times.[ch]	durations, clocks
  *	store.[ch]	the database; store_db.h: what differs between store_sqlite.c, and
  *			store_pg.c with schema_pg.h
  *	lanes.[ch]	running commands: lanes, and block strategies
@@ -44,7 +45,11 @@ static const char usage[] =
 	"makes the tables. A TIME is as 1.5s; ms, s, m, h, d.\n"
 	"\n"
 	"add:\n"
-	"  --cron EXPRESSION  [seconds] minutes hours day-of-month month day-of-week\n"
+	"  --cron EXPRESSION  [seconds] minutes hours day-of-month month day-of-week [year], or\n"
+	"                     @daily and so on, after TZ=ZONE if not in the machine's time zone\n"
+	"  --timezone ZONE    the same, as Europe/Berlin\n"
+	"  --dst once|clock   what the clock shows twice is due once, and what it skips after that\n"
+	"                     [default]; or as often as the clock shows it\n"
 	"  --every TIME       at least 10ms\n"
 	"  --first TIME       when its due times begin, from now; -TIME: they began before.\n"
 	"                     Default: one period from now; with --cron, now\n"
@@ -112,7 +117,7 @@ static int word(const char *option, const char *text, const char *const *words, 
 }
 
 /* Returns the first due time; @first is the argument of --first, or NULL. */
-static __s64 first_time(const struct job_row *row, const struct schedule *schedule,
+static __s64 first_time(struct job_row *row, const struct schedule *schedule,
 			const char *first, __s64 from)
 {
 	if (first && *first == '-')
@@ -121,7 +126,27 @@ static __s64 first_time(const struct job_row *row, const struct schedule *schedu
 		from += duration("--first", first, 0);
 	else
 		from += row->every;
+	row->first = first ? from : 0;
 	return row->cron ? schedule_next(schedule, from, from - 1) : from;
+}
+
+/* Split "TZ=ZONE EXPRESSION". */
+static void split_zone(struct job_row *row)
+{
+	char *rest;
+
+	if (strncmp(row->cron, "TZ=", 3) && strncmp(row->cron, "CRON_TZ=", 8))
+		return;
+	if (row->zone)
+		misuse("--timezone or TZ=, but not both");
+	row->zone = strdup(strchr(row->cron, '=') + 1);
+	if (!row->zone)
+		err(1, "strdup");
+	rest = strpbrk(row->zone, " \t");
+	if (!rest)
+		misuse("--cron '%s': there is nothing after TZ=", row->cron);
+	*rest++ = 0;
+	row->cron = rest + strspn(rest, " \t");
 }
 
 static void add(const char *path, int argc, char **argv)
@@ -129,6 +154,8 @@ static void add(const char *path, int argc, char **argv)
 	static const struct option options[] = {
 		{ "cron", required_argument, NULL, 'c' },
 		{ "every", required_argument, NULL, 'e' },
+		{ "timezone", required_argument, NULL, 'z' },
+		{ "dst", required_argument, NULL, 'd' },
 		{ "first", required_argument, NULL, 'f' },
 		{ "misfire", required_argument, NULL, 'm' },
 		{ "block", required_argument, NULL, 'b' },
@@ -148,8 +175,12 @@ static void add(const char *path, int argc, char **argv)
 		switch (option) {
 		case 'c':
 			row.cron = optarg;
-			if (!cron_parse(&schedule.cron, optarg, why, sizeof(why)))
-				misuse("--cron '%s': %s", optarg, why);
+			break;
+		case 'z':
+			row.zone = optarg;
+			break;
+		case 'd':
+			row.by_clock = word("dst", optarg, dsts, 2);
 			break;
 		case 'e':
 			row.every = duration("--every", optarg, EVERY_MIN);
@@ -170,12 +201,21 @@ static void add(const char *path, int argc, char **argv)
 	}
 	if (!row.cron == !row.every)
 		misuse("either --cron or --every says when job '%s' is due", row.name);
+	if (row.cron)
+		split_zone(&row);
+	else if (row.zone)
+		misuse("--timezone is for --cron");
+	if (row.cron && !schedule_parse(&schedule, row.cron, row.zone, why, sizeof(why)))
+		misuse("--cron '%s': %s", row.cron, why);
+	schedule.cron.by_clock |= row.by_clock;
 	if (optind == argc)
 		misuse("there is no COMMAND for job '%s'", row.name);
 
 	if (first_time(&row, &schedule, first, wall_now()) == NEVER)
 		misuse("--cron '%s' is never due", row.cron);
 	store_open(path, true);
+	/* So that a scheduler does not add what the clock was set by before that. */
+	store_steps();
 	row.next = first_time(&row, &schedule, first, store_now());
 	store_add(&row, argv + optind);
 	store_commit();
@@ -222,12 +262,15 @@ static void list(const char *path)
 	struct job_row row;
 
 	store_open(path, false);
-	printf("%-16s %-20s %-8s %-8s %s\n", "JOB", "SCHEDULE", "MISFIRE", "BLOCK", "NEXT");
+	printf("%-16s %-20s %-8s %-8s %-23s %s\n", "JOB", "SCHEDULE", "MISFIRE", "BLOCK", "NEXT",
+	       "ZONE");
 	while (store_each_job(&row)) {
 		show_text(16, row.name);
 		show_text(20, row.cron ?: show_duration(row.every, every));
-		printf("%-8s %-8s %s\n", misfires[row.misfire], blocks[row.block],
+		printf("%-8s %-8s %-23s ", misfires[row.misfire], blocks[row.block],
 		       show_time(row.next, next));
+		show_text(0, row.zone ?: "");
+		putchar('\n');
 	}
 }
 

@@ -4,7 +4,8 @@
  * the jobs whose next due time is within the window. One transaction makes a planned row of the
  * due time and sets the job's next due time. Each job has one timeout, for its first planned row.
  *
- *	late by more than the window	a misfire: missed, or run once now
+ *	late by more than the window	a misfire: missed, or run once now; but not if it is late
+ *					because this scheduler was held up, as by the database
  *	late by less			run now; later due times that have passed are missed
  *	not late			scheduled
  *
@@ -27,8 +28,9 @@
  * Due times are on the wall clock, or on PostgreSQL's, timeouts on CLOCK_MONOTONIC. If the wall
  * clock is set, or the machine was suspended, a timerfd becomes readable; PostgreSQL's clock is
  * compared in each transaction. Then all timeouts are touched. No run starts before the clock shows
- * its due time. If the clock is set forward, the due times that it skips are late. If it is set
- * back, due times that have rows are not repeated: jobs wait until the clock has caught up.
+ * its due time. If the clock was set, in either direction, or the machine's time zone was changed,
+ * next due times are calculated again: of what is due every so often, so that the elapsed time
+ * counts; of cron, by the new time. What was planned and is not due yet is planned again.
  */
 #include <err.h>
 #include <errno.h>
@@ -49,6 +51,8 @@
 #define SCAN_MAX	NS_PER_S
 /* Due times planned, or jobs claimed, in one transaction, which must be shorter than a lease. */
 #define PLAN_MAX	256
+/* If the clock is set back by less, nothing is due again. */
+#define SET_BACK	(60 * NS_PER_S)
 /* The measured difference of two clocks varies by less, unless one of them was set. */
 #define CLOCK_NOISE	(10 * NS_PER_MS)
 
@@ -58,6 +62,9 @@ static int epoll_fd, clock_fd, signal_fd;
 static bool stopping;
 static bool lost;		/* the database, or the lease of this scheduler */
 static __s64 clock_offset;	/* clock of due times minus CLOCK_MONOTONIC */
+static __s64 scanned;		/* CLOCK_MONOTONIC when the last complete scan began; 0: none did */
+static __s64 steps = NEVER;	/* of the clock, for which due times were calculated */
+static char *zone;		/* name of the machine's time zone then */
 
 /* Jobs that have runs, by id: a tree of tsearch(3). */
 static void *jobs;
@@ -85,6 +92,7 @@ static void free_job(struct job *job)
 		free(*arg);
 	free(job->argv);
 	free(job->name);
+	schedule_clear(&job->schedule);
 	free(job);
 }
 
@@ -97,25 +105,33 @@ void job_put(struct job *job)
 	free_job(job);
 }
 
+/* Returns false if the row is invalid. */
+static bool row_schedule(const struct job_row *row, struct schedule *s)
+{
+	char why[128];
+
+	*s = (struct schedule){ .every = row->cron ? 0 : row->every, .first = row->first };
+	if (row->cron && !schedule_parse(s, row->cron, row->zone, why, sizeof(why))) {
+		warnx("job '%s' is not run: '%s': %s", row->name, row->cron, why);
+		return false;
+	}
+	s->cron.by_clock |= row->by_clock;
+	return true;
+}
+
 /* Returns NULL if the row is invalid, or the connection was lost. */
 static struct job *job_make(const struct job_row *row)
 {
 	struct job *job = calloc(1, sizeof(*job));
-	char why[128];
 
 	if (!job)
 		err(1, "job '%s'", row->name);
 	job->id = row->id;
 	job->misfire = row->misfire;
 	job->block = row->block;
-	if (row->cron) {
-		if (!cron_parse(&job->schedule.cron, row->cron, why, sizeof(why))) {
-			warnx("job '%s' is not run: '%s': %s", row->name, row->cron, why);
-			free(job);
-			return NULL;
-		}
-	} else {
-		job->schedule.every = row->every;
+	if (!row_schedule(row, &job->schedule)) {
+		free(job);
+		return NULL;
 	}
 	job->name = strdup(row->name);
 	job->argv = store_argv(row->id);
@@ -162,30 +178,30 @@ static void job_go_on(struct job *job)
 	job_put(job);
 }
 
+/* How late a due time may be without being a misfire. */
+static __s64 tolerance(void)
+{
+	return window + (scanned ? clock_ns(CLOCK_MONOTONIC) - scanned : 0);
+}
+
 /* Handle one due time of a job: see the table at the top. */
-static void plan(const struct job_row *row, __s64 now)
+static void plan_job(const struct job_row *row, __s64 now)
 {
 	struct job *job = job_find(row->id) ?: job_make(row);
-	__s64 due = row->next, next, until;
-	const char *cause = "due";
+	struct plan plan;
 
 	if (!job) {
 		store_next(row->id, NEVER);
 		return;
 	}
-	if (due < now)
-		cause = now - due > window ? "misfire" : "late";
-	next = schedule_next(&job->schedule, due, due);
-	if (now - due > window && job->misfire == MISFIRE_NOTHING)
-		next = due;
-	else
-		job_plan(job, store_plan(job->id, due, next, cause), due);
-	if (next != NEVER && next < now) {
-		until = schedule_next(&job->schedule, next, now);
-		store_missed(job->id, next, until);
-		next = until;
-	}
-	store_next(job->id, next);
+	plan = plan_due(&job->schedule, job->misfire, row->next, now, tolerance());
+	if (plan.run)
+		job_plan(job, store_plan(job->id, row->next,
+					 plan.missed == NEVER ? plan.next : plan.missed,
+					 plan.cause), row->next);
+	if (plan.missed != NEVER)
+		store_missed(job->id, plan.missed, plan.next);
+	store_next(job->id, plan.next);
 	job_go_on(job);
 }
 
@@ -209,8 +225,6 @@ static void follow_clock(void)
 	if (change > -CLOCK_NOISE && change < CLOCK_NOISE)
 		return;
 	clock_offset = offset;
-	if (change <= -NS_PER_S || change >= NS_PER_S)
-		warnx("the clock was set, by %+.3f s", (double)change / NS_PER_S);
 	twalk(jobs, touch_job);
 }
 
@@ -247,6 +261,9 @@ static void lose(void)
 {
 	lost = true;
 	forget_runs();
+	/* What was calculated may be lost, too. */
+	g_free(zone);
+	zone = NULL;
 }
 
 /*
@@ -255,7 +272,7 @@ static void lose(void)
  */
 static bool recover(bool first)
 {
-	int interrupted = store_take_over(first, store_now() - window), planned = 0;
+	int interrupted = store_take_over(first, store_now() - tolerance()), planned = 0;
 	__s64 run, id, due;
 	struct job_row row;
 	struct job *job;
@@ -276,6 +293,9 @@ static bool recover(bool first)
 	}
 	if (!first && !planned && !interrupted)
 		return false;
+	/* Its last scheduler may not have noticed that the clock was set. */
+	if (!first)
+		steps = NEVER;
 	if (!store_commit()) {
 		lose();
 		return false;
@@ -286,10 +306,58 @@ static bool recover(bool first)
 	return planned >= PLAN_MAX;
 }
 
+/* Calculate the next due time of a job again. */
+static void recalculate(const struct job_row *row, __s64 now, __s64 total)
+{
+	__s64 change = total - row->steps, next, first = row->first;
+	struct schedule s;
+
+	if (!row_schedule(row, &s))
+		return;
+	if (s.every && change) {
+		store_shift(row->id, change);
+		if (s.first)
+			first = s.first += change;
+	}
+	store_unplan(row->id, now);
+	next = plan_again(&s, row->next, now, store_last_due(row->id, now + SET_BACK), change);
+	if (next != row->next || change)
+		store_recalculated(row, next, first, total);
+	schedule_clear(&s);
+}
+
+/*
+ * Calculate next due times again if the clock was set, or the time zone was changed, or if that may
+ * have been before this scheduler began. Returns whether that was so.
+ */
+static bool follow_time(void)
+{
+	bool changed = false;
+	GTimeZone *local = g_time_zone_new_local();
+	bool all = !zone || strcmp(zone, g_time_zone_get_identifier(local));
+	__s64 total = store_steps(), now = store_now();
+	struct job_row row;
+
+	if (total == NEVER || (total == steps && !all))
+		goto out;
+	if (zone && all)
+		warnx("the time zone is now %s", g_time_zone_get_identifier(local));
+	forget_runs();
+	while (store_each_stale(all, total, &row))
+		recalculate(&row, now, total);
+	g_free(zone);
+	zone = g_strdup(g_time_zone_get_identifier(local));
+	steps = total;
+	changed = true;
+out:
+	g_time_zone_unref(local);
+	return changed;
+}
+
 /* Returns false if there may be more to plan. */
 static bool scan(void)
 {
-	__s64 now;
+	__s64 now, began = clock_ns(CLOCK_MONOTONIC);
 	struct job_row row;
 	bool more;
 	int n;
@@ -298,12 +366,15 @@ static bool scan(void)
 	follow_clock();
 	if (stopping)
 		return true;
-	more = recover(false);
+	more = recover(follow_time());
 	now = store_now();
 	for (n = 0; n < PLAN_MAX; n++) {
-		if (!store_first_due(now + window, &row))
+		if (!store_first_due(now + window, &row)) {
+			if (!more)
+				scanned = began;
 			return !more;
-		plan(&row, now);
+		}
+		plan_job(&row, now);
 	}
 	return false;
 }
@@ -476,7 +547,6 @@ void sched_run(const struct sched_options *options)
 	int i, n;
 
 	open_all(options);
-	recover(true);
 	scan_later(!scan());
 	carry_out();
 	/* When stopping, try to record the results of all commands. */

@@ -18,6 +18,13 @@
 
 #include "store_db.h"
 
+/* By how much the clock was set, so that each scheduler counts it once: see store_steps(). */
+#define CLOCK_TABLE								\
+	"CREATE TABLE clock ("							\
+	"	steps bigint NOT NULL"						\
+	");"									\
+	"INSERT INTO clock VALUES (0);"
+
 static const char schema[] =
 	"CREATE TABLE jobs_database ("
 	"	version int NOT NULL,"
@@ -27,6 +34,7 @@ static const char schema[] =
 	"CREATE FUNCTION now_ns() RETURNS bigint LANGUAGE sql VOLATILE AS $$"
 	"	SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) * 1000"
 	"$$;"
+	CLOCK_TABLE
 	"CREATE TABLE scheduler ("
 	"	id uuid PRIMARY KEY DEFAULT gen_random_uuid(),"
 	"	name text NOT NULL,"
@@ -40,6 +48,10 @@ static const char schema[] =
 	"	misfire text NOT NULL CHECK (misfire IN ('nothing', 'once')),"
 	"	block text NOT NULL CHECK (block IN ('serial', 'discard', 'cover')),"
 	"	next bigint,"
+	"	zone text,"
+	"	dst text NOT NULL CHECK (dst IN ('once', 'clock')),"
+	"	first bigint NOT NULL,"
+	"	steps bigint NOT NULL,"
 	"	owner uuid REFERENCES scheduler ON DELETE SET NULL,"
 	"	CHECK ((cron IS NULL) <> (every IS NULL)),"
 	"	CHECK (every > 0)"
@@ -65,10 +77,21 @@ static const char schema[] =
 	"	started bigint,"
 	"	ended bigint,"
 	"	took bigint,"
-	"	status bigint,"
-	"	UNIQUE (job, due)"
+	"	status bigint"
 	");"
+	"CREATE INDEX run_due ON run (job, due);"
 	"CREATE INDEX run_ended ON run (job, ended);"
 	"CREATE INDEX run_open ON run (job, due) WHERE state IN ('planned', 'started');";
+
+/* From version 1. */
+static const char upgrade[] =
+	CLOCK_TABLE
+	"ALTER TABLE job ADD zone text,"
+	"	ADD dst text NOT NULL DEFAULT 'once' CHECK (dst IN ('once', 'clock')),"
+	"	ADD first bigint NOT NULL DEFAULT 0, ADD steps bigint NOT NULL DEFAULT 0;"
+	"ALTER TABLE job ALTER dst DROP DEFAULT, ALTER first DROP DEFAULT, ALTER steps DROP DEFAULT;"
+	"ALTER TABLE run DROP CONSTRAINT run_job_due_key;"
+	"CREATE INDEX run_due ON run (job, due);"
+	"UPDATE jobs_database SET version = " SCHEMA_VERSION ";";
 
 #endif /* SCHEMA_PG_H */

@@ -2,6 +2,7 @@
 #include <err.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,13 +14,15 @@
 
 const char *const misfires[] = { "nothing", "once" };
 const char *const blocks[] = { "serial", "discard", "cover" };
+const char *const dsts[] = { "once", "clock" };
 
 static const struct db *db = &db_sqlite;
 
 /* The queries that are the same for both databases. */
 static const char *const common[QUERIES] = {
-	[ADD] = "INSERT INTO job (name, cron, every, misfire, block, next)"
-		" VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
+	[ADD] = "INSERT INTO job (name, cron, every, misfire, block, next, zone, dst, first, steps)"
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, (SELECT steps FROM clock))"
+		" RETURNING id",
 	[ADD_ARGUMENT] = "INSERT INTO argument VALUES ($1, $2, $3)",
 	[REMOVE] = "DELETE FROM job WHERE id = $1",
 	/* By an index: reads no rows that stay, except the open ones. */
@@ -35,6 +38,14 @@ static const char *const common[QUERIES] = {
 	[MISSED] = "INSERT INTO run (job, due, until, cause, state)"
 		" VALUES ($1, $2, $3, 'misfire', 'missed')",
 	[NEXT] = "UPDATE job SET next = $1 WHERE id = $2",
+	[STEPS] = "SELECT steps FROM clock",
+	[STEP] = "UPDATE clock SET steps = $1",
+	[SHIFT] = "UPDATE run SET due = due + $1, until = until + $1"
+		" WHERE job = $2 AND state = 'planned'",
+	[UNPLAN] = "DELETE FROM run WHERE job = $1 AND state = 'planned' AND due > $2",
+	[LAST_DUE] = "SELECT max(due) FROM run WHERE job = $1 AND due <= $2",
+	[RECALCULATED] = "UPDATE job SET next = $1, first = $2, steps = $3 WHERE id = $4",
+	[LINK] = "UPDATE run SET until = $1 WHERE id = (SELECT max(id) FROM run WHERE job = $2)",
 	[SLOW_RUNS] = "SELECT count(*) FROM run WHERE job = $1 AND ended > $2 AND took > $3",
 };
 
@@ -150,9 +161,10 @@ void store_add(const struct job_row *job, char *const *argv)
 	db->begin();
 	if (store_has(job->name))
 		errx(1, "there is a job '%s' already", job->name);
-	id = one_number(query(ADD, "sstsst", job->name, job->cron,
+	id = one_number(query(ADD, "sstsstssn", job->name, job->cron,
 			      job->cron ? NEVER : job->every, misfires[job->misfire],
-			      blocks[job->block], job->next));
+			      blocks[job->block], job->next, job->zone, dsts[job->by_clock],
+			      job->first));
 	for (i = 0; argv[i]; i++)
 		write_row(query(ADD_ARGUMENT, "nns", id, i, argv[i]));
 }
@@ -211,6 +223,8 @@ static bool job_row(enum query q, bool found, struct job_row *job)
 		.id = db->number(q, 0), .name = db->text(q, 1), .cron = db->text(q, 2),
 		.every = db->number(q, 3), .misfire = index_of(db->text(q, 4), misfires, 2),
 		.block = index_of(db->text(q, 5), blocks, 3), .next = db->number(q, 6),
+		.zone = db->text(q, 7), .by_clock = index_of(db->text(q, 8), dsts, 2),
+		.first = db->number(q, 9), .steps = db->number(q, 10),
 	};
 	return true;
 }
@@ -268,6 +282,86 @@ void store_next(__s64 job, __s64 next)
 {
 	db->begin();
 	write_row(query(NEXT, "tn", next, job));
+}
+
+/* An id that changes when the machine is started: clocks since then cannot be compared. */
+static const char *boot_id(void)
+{
+	static char id[40];
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (!file || !fgets(id, sizeof(id), file))
+		*id = 0;
+	if (file)
+		fclose(file);
+	return id;
+}
+
+__s64 store_steps(void)
+{
+	/* The clock minus CLOCK_BOOTTIME, but for when it was set. */
+	static __s64 base;
+	static bool known;
+	__s64 offset, steps, step;
+
+	db->begin();
+	offset = db->now() - clock_ns(CLOCK_BOOTTIME);
+	steps = one_number(query(STEPS, ""));
+	if (!db->owned())
+		return NEVER;
+	if (!known) {
+		base = offset - steps;
+		if (query_text(SET_BOOT)) {
+			write_row(query(SET_BOOT, "sn", boot_id(), base));
+			base = one_number(query(BASE, ""));
+		}
+		known = true;
+	}
+	step = offset - base - steps;
+	if (llabs(step) > db->error()) {
+		/* Another scheduler may have counted it. */
+		steps = one_number(query(STEPS_LOCKED, ""));
+		if (!db->owned())
+			return NEVER;
+		step = offset - base - steps;
+	}
+	if (llabs(step) > db->error()) {
+		warnx("the clock was set, by %+.3f s", (double)step / NS_PER_S);
+		steps += step;
+		write_row(query(STEP, "n", steps));
+	}
+	/* PostgreSQL's machine has other crystals than this one. */
+	base = offset - steps;
+	return steps;
+}
+
+bool store_each_stale(bool all, __s64 steps, struct job_row *job)
+{
+	enum query q = EACH_STALE;
+
+	return job_row(q, row(db->going_on(q) ? q : query(q, "nn", (__s64)all, steps)), job);
+}
+
+void store_shift(__s64 job, __s64 change)
+{
+	write_row(query(SHIFT, "nn", change, job));
+}
+
+void store_unplan(__s64 job, __s64 now)
+{
+	write_row(query(UNPLAN, "nn", job, now));
+}
+
+__s64 store_last_due(__s64 job, __s64 until)
+{
+	return one_number(query(LAST_DUE, "nn", job, until));
+}
+
+void store_recalculated(const struct job_row *job, __s64 next, __s64 first, __s64 steps)
+{
+	write_row(query(RECALCULATED, "tnnn", next, first, steps, job->id));
+	if (next != job->next)
+		write_row(query(LINK, "tn", next, job->id));
 }
 
 void store_release(__s64 job)

@@ -15,17 +15,20 @@
 
 #include "times.h"
 
-enum misfire { MISFIRE_NOTHING, MISFIRE_ONCE };
 enum block { BLOCK_SERIAL, BLOCK_DISCARD, BLOCK_COVER };
 
 /* Names in the table and on the command line. */
-extern const char *const misfires[2], *const blocks[3];
+extern const char *const misfires[2], *const blocks[3], *const dsts[2];
 
 struct job_row {
 	__s64		id;
 	const char	*name;
 	const char	*cron;		/* NULL: use every */
 	__s64		every;
+	const char	*zone;		/* for cron; NULL: the machine's */
+	bool		by_clock;	/* due as often as the clock shows the time, or never */
+	__s64		first;		/* not due before this; 0: no limit */
+	__s64		steps;		/* store_steps() when next was calculated */
 	enum misfire	misfire;
 	enum block	block;
 	__s64		next;		/* next due time to be planned, or NEVER */
@@ -62,6 +65,13 @@ bool store_owned(void);
 enum resumed { NOT_YET, RESUMED, TAKEN_OVER };
 enum resumed store_resume(const char *running);
 
+/*
+ * By how much the clock was set in total, since the database was made. This counts what was set
+ * since the last call, in SQLite also a call of another process since the machine was started.
+ * Returns NEVER if that is not known, in a program that is no scheduler of PostgreSQL.
+ */
+__s64 store_steps(void);
+
 /* Begin a transaction, so that the lease is renewed and store_now() is exact. */
 void store_renew(void);
 
@@ -95,11 +105,27 @@ char **store_argv(__s64 job);
  *
  * There are no other transitions. A row that is created as missed stands for all due times from
  * due to until; any other row stands for one due time, and until is the job's next. So the rows of
- * a job form a chain without gaps, from its first due time to the next one to be planned.
+ * a job form a chain without gaps, in the order of their ids, from its first due time to the next
+ * one to be planned. If the clock is set back, a due time may come again.
  */
 __s64 store_plan(__s64 job, __s64 due, __s64 until, const char *cause);
 void store_missed(__s64 job, __s64 due, __s64 until);
 void store_next(__s64 job, __s64 next);
+/*
+ * Jobs that no other scheduler has, one per call, until it returns false: those whose next due time
+ * was calculated when store_steps() was not @steps, or all.
+ */
+bool store_each_stale(bool all, __s64 steps, struct job_row *row);
+/*
+ * The clock was set by @change: move planned runs of a job that counts elapsed time.
+ * store_unplan(): forget planned runs after @now. store_last_due(): the last due time of the job
+ * that has a row, up to @until, or NEVER.
+ */
+void store_shift(__s64 job, __s64 change);
+void store_unplan(__s64 job, __s64 now);
+__s64 store_last_due(__s64 job, __s64 until);
+/* Store these next and first due times, and link the last row of the job to the next one. */
+void store_recalculated(const struct job_row *row, __s64 next, __s64 first, __s64 steps);
 /* This scheduler has no runs of the job any more, so that others may have it. */
 void store_release(__s64 job);
 /* Returns false if the row is gone because the job was removed. */

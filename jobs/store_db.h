@@ -12,7 +12,8 @@
 enum query {
 	ADD, ADD_ARGUMENT, REMOVE, TRIM, HAS, NEXT_ID, FIRST_DUE, JOB, EACH_JOB, ARGV,
 	PLAN, MISSED, NEXT, STARTED, ENDED, SLOW_RUNS, TAKE_OVER, INTERRUPT, TOO_LATE, BURY,
-	RELEASE, EACH_PLANNED, EACH_ORPHAN, EACH_RUN, QUERIES
+	RELEASE, EACH_PLANNED, EACH_ORPHAN, EACH_RUN, STEPS, STEPS_LOCKED, STEP, SET_BOOT, BASE,
+	EACH_STALE, SHIFT, UNPLAN, LAST_DUE, RECALCULATED, LINK, QUERIES
 };
 
 /* A parameter: a string; or a number, if the string is NULL; or NULL, if that is NEVER, too. */
@@ -27,12 +28,13 @@ struct value {
  */
 #define LET_OTHERS_MS	20
 
-#define PARAMETERS_MAX	6
+#define PARAMETERS_MAX	9
 
 /* Whoever changes the tables of either database changes this, and VERSION in jobs_web. */
-#define SCHEMA_VERSION	"1"
+#define SCHEMA_VERSION	"2"
 #define OTHER_VERSION	"%s: these tables were made by another version of this program"
-#define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next"
+#define OLD_SCHEDULER	"%s: end all schedulers, so that these tables can be upgraded"
+#define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next, zone, dst, first, steps"
 
 struct db {
 	/* Those that are not the same for both databases. */
@@ -41,6 +43,8 @@ struct db {
 	void		(*close)(void);
 	void		(*lock)(const char *name, __s64 lease);
 	__s64		(*now)(void);
+	/* By how much now() may differ from what the clock shows. */
+	__s64		(*error)(void);
 	/* Called before a write, and before reads that decide about one. */
 	void		(*begin)(void);
 	bool		(*commit)(void);

@@ -111,6 +111,10 @@ static const char *const queries[QUERIES] = {
 	[RELEASE] = "UPDATE job SET owner = NULL WHERE id = $1 AND owner = " ME,
 	[EACH_PLANNED] = CLAIM_PLANNED("owner IS NULL OR owner = " ME, "1024"),
 	[EACH_ORPHAN] = CLAIM_PLANNED("owner IS NULL", "256"),
+	[STEPS_LOCKED] = "SELECT steps FROM clock FOR UPDATE",
+	[EACH_STALE] = "SELECT " JOB_COLUMNS " FROM job WHERE next IS NOT NULL"
+		" AND ($1 = 1 OR steps <> $2) AND (owner IS NULL OR owner = " ME ")"
+		" FOR UPDATE SKIP LOCKED",
 	[EACH_RUN] = "SELECT name, due, until, cause, state, lane, started, took, status"
 		" FROM run JOIN job ON job.id = run.job"
 		" WHERE CAST($1 AS text) IS NULL OR name = $1 ORDER BY due, run.id",
@@ -358,6 +362,12 @@ static __s64 now(void)
 	return clock_offset + clock_ns(CLOCK_MONOTONIC);
 }
 
+/* The time that an answer took, which varies. */
+static __s64 clock_error(void)
+{
+	return NS_PER_S + lease / 2;
+}
+
 /* Begin a transaction: see the top. */
 static void begin(void)
 {
@@ -479,6 +489,20 @@ static void lock(const char *path __attribute__((unused)), __s64 wanted)
 	enroll();
 }
 
+/* Upgrade the tables of version 1, unless a scheduler of that version still uses them. */
+static void upgrade_tables(void)
+{
+	PQclear(execute("BEGIN; SELECT pg_advisory_xact_lock(" CREATE_LOCK ");"
+			" LOCK TABLE scheduler"));
+	if (ask("SELECT version FROM jobs_database", 0) == 1) {
+		if (ask("SELECT count(*) FROM scheduler WHERE lease > now_ns()", 0))
+			errx(1, OLD_SCHEDULER, PQdb(conn));
+		PQclear(execute(upgrade));
+		warnx("%s: upgraded to version " SCHEMA_VERSION " of the tables", PQdb(conn));
+	}
+	PQclear(execute("COMMIT"));
+}
+
 /* Are these the tables of this program, and those that it has used since it was started? */
 static void check_tables(void)
 {
@@ -559,6 +583,8 @@ static void open_database(const char *conninfo, bool create)
 	}
 	if (!has_table("jobs_database"))
 		errx(1, OTHER_VERSION, PQdb(conn));
+	if (ask("SELECT version FROM jobs_database", 0) == 1)
+		upgrade_tables();
 	check_tables();
 	clock_offset = ask("SELECT now_ns()", 0) - clock_ns(CLOCK_MONOTONIC);
 }
@@ -577,7 +603,7 @@ static void close_database(void)
 
 const struct db db_pg = {
 	.queries = queries, .open = open_database, .close = close_database, .lock = lock,
-	.now = now, .begin = begin, .commit = commit, .owned = owned, .resume = resume,
-	.bind = bind, .row = row, .going_on = going_on, .reset = reset, .changes = changes,
-	.text = text, .number = number,
+	.now = now, .error = clock_error, .begin = begin, .commit = commit, .owned = owned,
+	.resume = resume, .bind = bind, .row = row, .going_on = going_on, .reset = reset,
+	.changes = changes, .text = text, .number = number,
 };

@@ -23,7 +23,6 @@
  * scheduler may still have a job that another process removed.
  */
 static const char schema[] =
-	"BEGIN EXCLUSIVE;"
 	"CREATE TABLE job ("
 	"	id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	"	name TEXT NOT NULL UNIQUE,"
@@ -32,6 +31,10 @@ static const char schema[] =
 	"	misfire TEXT NOT NULL CHECK (misfire IN ('nothing', 'once')),"
 	"	block TEXT NOT NULL CHECK (block IN ('serial', 'discard', 'cover')),"
 	"	next INTEGER,"
+	"	zone TEXT,"
+	"	dst TEXT NOT NULL CHECK (dst IN ('once', 'clock')),"
+	"	first INTEGER NOT NULL,"
+	"	steps INTEGER NOT NULL,"
 	"	CHECK ((cron IS NULL) <> (every IS NULL)),"
 	"	CHECK (every > 0)"
 	") STRICT;"
@@ -54,14 +57,34 @@ static const char schema[] =
 	"	started INTEGER,"
 	"	ended INTEGER,"
 	"	took INTEGER,"
-	"	status INTEGER,"
-	"	UNIQUE (job, due)"
+	"	status INTEGER"
 	") STRICT;"
+	"CREATE INDEX run_due ON run (job, due);"
 	"CREATE INDEX run_ended ON run (job, ended);"
 	"CREATE INDEX run_open ON run (due) WHERE state IN ('planned', 'started');"
+	/* By how much the clock was set, and what it was at a boot: see store_steps(). */
+	"CREATE TABLE clock ("
+	"	steps INTEGER NOT NULL,"
+	"	boot TEXT,"
+	"	base INTEGER"
+	") STRICT;"
+	"INSERT INTO clock VALUES (0, NULL, NULL);"
 	"PRAGMA application_id = " APPLICATION_ID ";"
-	"PRAGMA user_version = " SCHEMA_VERSION ";"
-	"COMMIT;";
+	"PRAGMA user_version = " SCHEMA_VERSION ";";
+
+/* From version 1: before the tables are made, and after that. */
+static const char set_aside[] =
+	"DROP INDEX job_next; DROP INDEX run_ended; DROP INDEX run_open;"
+	"ALTER TABLE job RENAME TO old_job; ALTER TABLE argument RENAME TO old_argument;"
+	"ALTER TABLE run RENAME TO old_run;";
+static const char take_back[] =
+	"INSERT INTO job SELECT id, name, cron, every, misfire, block, next, NULL, 'once', 0, 0"
+	"	FROM old_job;"
+	"INSERT INTO argument SELECT * FROM old_argument; INSERT INTO run SELECT * FROM old_run;"
+	/* No id may be used again. */
+	"DELETE FROM sqlite_sequence WHERE name IN ('job', 'run');"
+	"UPDATE sqlite_sequence SET name = substr(name, 5) WHERE name IN ('old_job', 'old_run');"
+	"DROP TABLE old_run; DROP TABLE old_argument; DROP TABLE old_job;";
 
 static const char *const queries[QUERIES] = {
 	[FIRST_DUE] = "SELECT " JOB_COLUMNS " FROM job WHERE next <= $1 ORDER BY next LIMIT 1",
@@ -77,6 +100,12 @@ static const char *const queries[QUERIES] = {
 		"	AND run.due = (SELECT min(due) FROM run"
 		"		WHERE job = job.id AND state = 'planned'))",
 	[EACH_PLANNED] = "SELECT id, job, due FROM run WHERE state = 'planned' ORDER BY due",
+	[STEPS_LOCKED] = "SELECT steps FROM clock",
+	[SET_BOOT] = "UPDATE clock SET boot = $1, base = $2 WHERE boot IS NOT $1",
+	[BASE] = "SELECT base FROM clock",
+	/* In the order of the ids, so that no row is read twice when it is written. */
+	[EACH_STALE] = "SELECT " JOB_COLUMNS " FROM job WHERE next IS NOT NULL"
+		" AND ($1 = 1 OR steps <> $2) ORDER BY id",
 	[EACH_RUN] = "SELECT name, due, until, cause, state, lane, started, took, status"
 		" FROM run JOIN job ON job.id = run.job WHERE $1 IS NULL OR name = $1"
 		" ORDER BY due, run.id",
@@ -86,6 +115,7 @@ static const char *database;
 static sqlite3 *db;
 static sqlite3_stmt *prepared[QUERIES];
 static bool writing;
+static int lock_fd;		/* stays open */
 
 static void __attribute__((noreturn)) failed(void)
 {
@@ -191,6 +221,11 @@ static bool commit(void)
 	return true;
 }
 
+static __s64 clock_error(void)
+{
+	return NS_PER_S;
+}
+
 /* Nobody else can have the jobs while this process has the lock. */
 static bool owned(void)
 {
@@ -227,6 +262,59 @@ static void go_to_wal(void)
 		failed();
 }
 
+/* The lock belongs to the process: children do not inherit it, and it ends with the process. */
+static void lock_file(const char *path, __s64 lease __attribute__((unused)))
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char *name;
+
+	/* The real path, in case the database was opened through a link. */
+	if (asprintf(&name, "%s-lock", sqlite3_db_filename(db, "main")) < 0)
+		err(1, "lock");
+	lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	if (lock_fd < 0)
+		err(1, "%s", name);
+	if (fcntl(lock_fd, F_SETLK, &lock)) {
+		if (errno != EACCES && errno != EAGAIN)
+			err(1, "%s", name);
+		if (fcntl(lock_fd, F_GETLK, &lock) || lock.l_type == F_UNLCK)
+			errx(1, "%s: another scheduler has it", path);
+		errx(1, "%s: another scheduler has it, process %d", path, lock.l_pid);
+	}
+	free(name);
+}
+
+static int version(void)
+{
+	return ask("PRAGMA user_version");
+}
+
+/* Returns false if another process made the tables, or upgraded them. */
+static bool make_tables(int old)
+{
+	execute("BEGIN EXCLUSIVE");
+	if (version() != old) {
+		execute("ROLLBACK");
+		return false;
+	}
+	if (old)
+		execute(set_aside);
+	execute(schema);
+	if (old)
+		execute(take_back);
+	execute("COMMIT");
+	return true;
+}
+
+/* A scheduler of the old version must not use the new tables. */
+static void upgrade(const char *path)
+{
+	lock_file(path, 0);
+	if (make_tables(1))
+		warnx("%s: upgraded to version " SCHEMA_VERSION " of the tables", path);
+	close(lock_fd);
+}
+
 static void open_file(const char *path, bool create)
 {
 	int flags = SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0);
@@ -256,14 +344,11 @@ static void open_file(const char *path, bool create)
 				ask("PRAGMA application_id") != atoi(APPLICATION_ID)))
 			errx(1, "%s: this is no database of jobs", path);
 		go_to_wal();
-		/* Another process may have created the tables. */
-		if (sqlite3_exec(db, schema, NULL, NULL, NULL) != SQLITE_OK) {
-			if (ask("PRAGMA application_id") != atoi(APPLICATION_ID))
-				failed();
-			execute("ROLLBACK");
-		}
+		make_tables(0);
 	}
-	if (ask("PRAGMA user_version") != atoi(SCHEMA_VERSION))
+	if (version() == 1)
+		upgrade(path);
+	if (version() != atoi(SCHEMA_VERSION))
 		errx(1, OTHER_VERSION, path);
 	execute("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON");
 }
@@ -278,32 +363,9 @@ static void close_file(void)
 		failed();
 }
 
-/* The lock belongs to the process: children do not inherit it, and it ends with the process. */
-static void lock_file(const char *path, __s64 lease __attribute__((unused)))
-{
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	static int fd;		/* stays open */
-	char *name;
-
-	/* The real path, in case the database was opened through a link. */
-	if (asprintf(&name, "%s-lock", sqlite3_db_filename(db, "main")) < 0)
-		err(1, "lock");
-	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-	if (fd < 0)
-		err(1, "%s", name);
-	if (fcntl(fd, F_SETLK, &lock)) {
-		if (errno != EACCES && errno != EAGAIN)
-			err(1, "%s", name);
-		if (fcntl(fd, F_GETLK, &lock) || lock.l_type == F_UNLCK)
-			errx(1, "%s: another scheduler has it", path);
-		errx(1, "%s: another scheduler has it, process %d", path, lock.l_pid);
-	}
-	free(name);
-}
-
 const struct db db_sqlite = {
 	.queries = queries, .open = open_file, .close = close_file, .lock = lock_file,
-	.now = wall_now, .begin = begin, .commit = commit, .owned = owned, .resume = resume,
-	.bind = bind, .row = row, .going_on = going_on, .reset = reset, .changes = changes,
-	.text = text, .number = number,
+	.now = wall_now, .error = clock_error, .begin = begin, .commit = commit, .owned = owned,
+	.resume = resume, .bind = bind, .row = row, .going_on = going_on, .reset = reset,
+	.changes = changes, .text = text, .number = number,
 };

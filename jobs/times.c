@@ -17,16 +17,6 @@ static const struct unit {
 	{ "ms", NS_PER_MS },
 };
 
-__s64 schedule_next(const struct schedule *s, __s64 due, __s64 after)
-{
-	time_t next;
-
-	if (s->every)
-		return due + ((after - due) / s->every + 1) * s->every;
-	next = cron_next(&s->cron, after / NS_PER_S);
-	return next < 0 ? NEVER : next * NS_PER_S;
-}
-
 bool parse_duration(const char *text, __s64 *ns)
 {
 	double value;

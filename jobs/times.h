@@ -10,26 +10,18 @@
 
 #include <linux/types.h>
 
-#include "cron.h"
-
 #define NS_PER_MS	1000000LL
 #define NS_PER_S	1000000000LL
 /* There are no more due times. */
 #define NEVER		(-1LL)
 
+/* What becomes of a due time that is too late, but not by the scheduler's own delay. */
+enum misfire { MISFIRE_NOTHING, MISFIRE_ONCE };
+
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 
 #define EVERY_MIN	(10 * NS_PER_MS)
 #define EVERY_MAX	(3650 * 86400 * NS_PER_S)
-
-/* When a job is due: by @cron, or every so many ns. */
-struct schedule {
-	__s64		every;		/* 0: by cron */
-	struct cron	cron;
-};
-
-/* Returns the first due time after @after. @due is a due time that is not after @after. */
-__s64 schedule_next(const struct schedule *s, __s64 due, __s64 after);
 
 /* Parses "1.5s"; units are ms, s, m, h and d. Returns false if invalid or above EVERY_MAX. */
 bool parse_duration(const char *text, __s64 *ns);
