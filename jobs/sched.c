@@ -237,6 +237,9 @@ static void forget_job(const void *node, VISIT visit, void *all)
 		return;
 	while ((run = runs_take(&job->planned)) || (run = runs_take(&job->waiting)))
 		free(run);
+	/* It may be for a due time that is far off, by a clock that was set since. */
+	if (job->timeout)
+		must(hwtimer_touch(timers, job->timeout, 0), "hwtimer_touch");
 	/* This is not for its lane any more. */
 	job->next = *(struct job **)all;
 	*(struct job **)all = job;
@@ -253,7 +256,7 @@ static void forget_runs(void)
 		all = job->next;
 		if (stopping && !job->running)
 			store_release(job->id);
-		job_put(job);	/* keeps it if it has a timeout, until this expires */
+		job_put(job);	/* keeps it if it has a timeout, which expires now */
 	}
 }
 

@@ -40,8 +40,9 @@ static const char *const common[QUERIES] = {
 	[NEXT] = "UPDATE job SET next = $1 WHERE id = $2",
 	[STEPS] = "SELECT steps FROM clock",
 	[STEP] = "UPDATE clock SET steps = $1",
-	[SHIFT] = "UPDATE run SET due = due + $1, until = until + $1"
-		" WHERE job = $2 AND state = 'planned'",
+	[SHIFT] = "UPDATE run SET due = CASE state WHEN 'planned' THEN due + $1 ELSE due END,"
+		" until = until + $1 WHERE job = $2 AND (state = 'planned' OR id ="
+		"	(SELECT max(id) FROM run WHERE job = $2 AND state <> 'planned'))",
 	[UNPLAN] = "DELETE FROM run WHERE job = $1 AND state = 'planned' AND due > $2",
 	[LAST_DUE] = "SELECT max(due) FROM run WHERE job = $1 AND due <= $2",
 	[RECALCULATED] = "UPDATE job SET next = $1, first = $2, steps = $3 WHERE id = $4",
