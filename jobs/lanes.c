@@ -89,6 +89,22 @@ static void cover(struct job *job)
 	kill(-job->pid, SIGKILL);
 }
 
+/*
+ * Of the runs that have waited for longer than the window, only the last one is run. So a job whose
+ * runs take longer than its period does not queue ever more of them.
+ */
+static void drop_stale(struct job *job)
+{
+	__s64 stale = clock_ns(CLOCK_MONOTONIC) - options.window;
+	struct run *run;
+
+	while ((run = job->waiting.first) && run->next && run->queued < stale) {
+		runs_take(&job->waiting);
+		job->missed = store_skipped(run->id, job->missed);
+		free(run);
+	}
+}
+
 void lanes_due(struct job *job, struct run *run)
 {
 	if (job->running || job->waiting.first) {
@@ -100,7 +116,9 @@ void lanes_due(struct job *job, struct run *run)
 		if (job->block == BLOCK_COVER)
 			cover(job);
 	}
+	run->queued = clock_ns(CLOCK_MONOTONIC);
 	runs_append(&job->waiting, run);
+	drop_stale(job);
 	queue(job);
 }
 
@@ -111,6 +129,8 @@ static void fill(struct lane *lane)
 	while (lane->busy < lane->places && lane->first) {
 		job = lane->first;
 		lane->first = job->next;
+		drop_stale(job);
+		job->missed = 0;
 		job->running = runs_take(&job->waiting);
 		if (!store_started(job->running->id, lane->name)) {
 			free(job->running);

@@ -18,6 +18,7 @@ struct run {
 	struct run	*next;
 	__s64		id;
 	__s64		due;
+	__s64		queued;	/* CLOCK_MONOTONIC, since when it waits */
 };
 
 /* Runs, in the order of their due times. */
@@ -45,6 +46,7 @@ struct job {
 	struct run	*running;
 	struct lane	*lane;		/* lane in which it waits or runs; or NULL */
 	struct job	*next;		/* in the lane's queue, or in to_launch */
+	__s64		missed;		/* the last row that drop_stale() wrote, or 0 */
 	bool		covered;	/* the run was killed in favour of a later one */
 	pid_t		pid;
 	int		pidfd;
@@ -52,6 +54,7 @@ struct job {
 };
 
 struct lane_options {
+	__s64		window;		/* what waits for longer gives way to a later run */
 	unsigned int	fast_places, slow_places;
 	__s64		slow_time;	/* a run that takes longer is slow */
 	__s64		slow_runs;	/* a job with more slow runs ... */

@@ -56,8 +56,9 @@ static const char usage[] =
 	"  --misfire nothing|once\n"
 	"                     late by more than the window: do nothing [default], or run once now\n"
 	"  --block serial|discard|cover\n"
-	"                     due while it runs: wait for that [default], discard this run, or\n"
-	"                     kill the running one\n"
+	"                     due while it runs: wait for that [default], but of those that\n"
+	"                     wait for longer than the window only the last one is run; discard\n"
+	"                     this run; or kill the running one\n"
 	"COMMAND has JOBS_NAME and, in ns since 1970, JOBS_DUE in its environment.\n"
 	"\n"
 	"trim: forget what became of due times longer ago than TIME\n"
@@ -353,6 +354,7 @@ static void run(const char *path, int argc, char **argv)
 	}
 	if (optind < argc)
 		misuse("run takes no '%s'", argv[optind]);
+	sched.lanes.window = sched.window;
 	store_open(path, false);
 	store_lock(path, sched.window / 5 * 3);
 	sched_run(&sched);

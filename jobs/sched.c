@@ -237,6 +237,7 @@ static void forget_job(const void *node, VISIT visit, void *all)
 		return;
 	while ((run = runs_take(&job->planned)) || (run = runs_take(&job->waiting)))
 		free(run);
+	job->missed = 0;
 	/* It may be for a due time that is far off, by a clock that was set since. */
 	if (job->timeout)
 		must(hwtimer_touch(timers, job->timeout, 0), "hwtimer_touch");

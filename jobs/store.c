@@ -37,6 +37,10 @@ static const char *const common[QUERIES] = {
 		" VALUES ($1, $2, $3, $4, 'planned') RETURNING id",
 	[MISSED] = "INSERT INTO run (job, due, until, cause, state)"
 		" VALUES ($1, $2, $3, 'misfire', 'missed')",
+	[SKIP] = "UPDATE run SET state = 'missed' WHERE id = $1",
+	[EXTEND] = "UPDATE run SET until = (SELECT until FROM run WHERE id = $1)"
+		" WHERE id = $2 AND until = (SELECT due FROM run WHERE id = $1)",
+	[UNDO] = "DELETE FROM run WHERE id = $1",
 	[NEXT] = "UPDATE job SET next = $1 WHERE id = $2",
 	[STEPS] = "SELECT steps FROM clock",
 	[STEP] = "UPDATE clock SET steps = $1",
@@ -377,6 +381,17 @@ bool store_started(__s64 run, const char *lane)
 {
 	db->begin();
 	return write_row(query(STARTED, "sn", lane, run));
+}
+
+__s64 store_skipped(__s64 run, __s64 missed)
+{
+	db->begin();
+	if (missed && write_row(query(EXTEND, "nn", run, missed))) {
+		write_row(query(UNDO, "n", run));
+		return missed;
+	}
+	write_row(query(SKIP, "n", run));
+	return run;
 }
 
 void store_ended(__s64 run, const char *state, __s64 took, __s64 status)

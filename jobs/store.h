@@ -101,10 +101,10 @@ char **store_argv(__s64 job);
  *		|	   -> interrupted	the scheduler ended before the command
  *		-> discarded			another run was running or waiting
  *		-> covered			a later one took its place
- *		-> missed			it was later than the window
+ *		-> missed			later than the window, or it waited for longer
  *
- * There are no other transitions. A row that is created as missed stands for all due times from
- * due to until; any other row stands for one due time, and until is the job's next. So the rows of
+ * There are no other transitions. A row that is missed may stand for all due times from due to
+ * until; any other row stands for one due time, and until is the job's next. So the rows of
  * a job form a chain without gaps, in the order of their ids, from its first due time to the next
  * one to be planned. If the clock is set back, a due time may come again.
  */
@@ -130,6 +130,11 @@ void store_recalculated(const struct job_row *row, __s64 next, __s64 first, __s6
 void store_release(__s64 job);
 /* Returns false if the row is gone because the job was removed. */
 bool store_started(__s64 run, const char *lane);
+/*
+ * A planned run is missed. If @missed is the row before it, that becomes the row for both; 0: none
+ * is. Returns the row for it.
+ */
+__s64 store_skipped(__s64 run, __s64 missed);
 /* @took and @status are NEVER if it did not run. */
 void store_ended(__s64 run, const char *state, __s64 took, __s64 status);
 

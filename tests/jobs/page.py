@@ -221,8 +221,8 @@ class Postgres(Sqlite):
         with open(schema, encoding="utf-8") as text:
             self.sql(text.read())
         for job in like.sql("SELECT name, cron, every, misfire, block, next FROM job ORDER BY id"):
-            self.sql("INSERT INTO job (name, cron, every, misfire, block, next) "
-                     "VALUES (%s, %s, %s, %s, %s, %s)", *job)
+            self.sql("INSERT INTO job (name, cron, every, misfire, block, next, dst, first, steps) "
+                     "VALUES (%s, %s, %s, %s, %s, %s, 'once', 0, 0)", *job)
         self.fill()
 
     def connect(self):
@@ -493,9 +493,9 @@ def no_database_of_jobs(_):
 
 def other_version(store):
     with Web(store.name) as web:
-        store.set_version(2)
+        store.set_version(3)
         assert "Another version" in web.page("/", 503).text
-        store.set_version(1)
+        store.set_version(2)
         web.page("/")
 
 

@@ -591,6 +591,20 @@ TEST_F(jobs, serial_runs_wait)
 			 " FROM logged) WHERE last >= due"));
 }
 
+/* One row stands for what was missed, however long it lasts. */
+TEST_F(jobs, serial_runs_are_bounded)
+{
+	ADD("a", "--every", "50ms", SHELL(LOG "; " UNTIL_GO));
+	START("--window", "200ms");
+	await(sql("SELECT max(due) - min(due) FROM run") > (__s64)(3 * NSEC_PER_SEC));
+	EXPECT_GT(25, COUNT("1"));
+	EXPECT_EQ(1, COUNT("state = 'started'"));
+	EXPECT_LT(0, COUNT("state = 'missed' AND until - due > 10 * every"));
+	touch_file("go");
+	await(COUNT("state = 'done'") >= 4);
+	STOP();
+}
+
 TEST_F(jobs, later_runs_are_discarded)
 {
 	ADD("a", "--every", "15ms", "--block", "discard", SHELL(LOG "; " UNTIL_GO));
