@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
@@ -27,6 +28,7 @@ enum { FAST, SLOW, LANES };
 static struct lane_options options;
 static struct job *to_launch;
 static int epoll_fd;
+static struct hwtimer *timers;
 
 void runs_append(struct runs *runs, struct run *run)
 {
@@ -47,12 +49,13 @@ struct run *runs_take(struct runs *runs)
 	return run;
 }
 
-void lanes_setup(const struct lane_options *wanted, int epoll)
+void lanes_setup(const struct lane_options *wanted, int epoll, struct hwtimer *handle)
 {
 	options = *wanted;
 	lanes[FAST].places = options.fast_places;
 	lanes[SLOW].places = options.slow_places;
 	epoll_fd = epoll;
+	timers = handle;
 }
 
 /* Queue the job on a lane if one of its runs waits and none is running. */
@@ -82,11 +85,59 @@ static void cover(struct job *job)
 		store_ended(run->id, "covered", NEVER, NEVER);
 		free(run);
 	}
-	if (!job->running || job->covered)
+	if (!job->running || job->ending)
 		return;
 	/* The child was not reaped, so its pid still identifies its process group. */
-	job->covered = true;
+	job->ending = "covered";
 	kill(-job->pid, SIGKILL);
+}
+
+/* Let lanes_limit() be called at job->deadline, or now if that is NEVER. */
+static void set_limit(struct job *job)
+{
+	__s64 left = job->deadline - clock_ns(CLOCK_MONOTONIC);
+	int ret;
+
+	if (left < 0)
+		left = 0;
+	if (job->limit)
+		ret = hwtimer_touch(timers, job->limit, left);
+	else
+		ret = hwtimer_schedule(timers, left, (uintptr_t)job | LANES_LIMIT, &job->limit);
+	if (ret < 0)
+		errx(1, "job '%s': its limit: %s", job->name, strerror(-ret));
+}
+
+static bool has_ended(const struct job *job)
+{
+	siginfo_t info = { };
+
+	return !waitid(P_PIDFD, job->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
+}
+
+void lanes_end(struct job *job, const char *state)
+{
+	if (!job->running || job->ending || has_ended(job))
+		return;
+	job->ending = state;
+	kill(-job->pid, SIGTERM);
+	job->deadline = clock_ns(CLOCK_MONOTONIC) + job->grace;
+	set_limit(job);
+}
+
+void lanes_limit(struct job *job)
+{
+	job->limit = 0;
+	if (!job->running || job->deadline == NEVER)
+		return;
+	if (clock_ns(CLOCK_MONOTONIC) < job->deadline) {
+		set_limit(job);
+	} else if (!job->ending) {
+		lanes_end(job, "timeout");
+	} else {
+		job->deadline = NEVER;
+		kill(-job->pid, SIGKILL);
+	}
 }
 
 /*
@@ -141,7 +192,8 @@ static void fill(struct lane *lane)
 			continue;
 		}
 		lane->busy++;
-		job->covered = false;
+		job->ending = NULL;
+		job->deadline = NEVER;
 		job->next = to_launch;
 		to_launch = job;
 	}
@@ -206,6 +258,10 @@ static bool launch(struct job *job)
 	job->pidfd = pidfd_open(job->pid, 0);
 	if (job->pidfd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, job->pidfd, &event))
 		err(1, "pidfd_open");
+	if (job->longest != NEVER) {
+		job->deadline = job->launched + job->longest;
+		set_limit(job);
+	}
 	return true;
 }
 
@@ -257,8 +313,9 @@ void lanes_kill(struct job *job)
 void lanes_reap(struct job *job)
 {
 	__s64 took = clock_ns(CLOCK_MONOTONIC) - job->launched;
-	bool killed, covered;
+	const char *state = "done";
 	siginfo_t info;
+	bool killed;
 
 	if (waitid(P_PIDFD, job->pidfd, &info, WEXITED))
 		err(1, "waitid");
@@ -267,9 +324,14 @@ void lanes_reap(struct job *job)
 		err(1, "epoll_ctl");
 	close(job->pidfd);
 	killed = info.si_code != CLD_EXITED;
-	/* The run may have ended by itself before it was killed. */
-	covered = job->covered && killed && info.si_status == SIGKILL;
-	finish(job, covered ? "covered" : "done", took, info.si_status + (killed ? 128 : 0));
+	/* The run may have ended by itself before it was covered. */
+	if (job->ending && (strcmp(job->ending, "covered") ||
+			    (killed && info.si_status == SIGKILL)))
+		state = job->ending;
+	job->deadline = NEVER;
+	if (job->limit)
+		set_limit(job);
+	finish(job, state, took, info.si_status + (killed ? 128 : 0));
 	job_put(job);
 }
 

@@ -36,6 +36,7 @@ struct job {
 	struct schedule	schedule;
 	enum misfire	misfire;
 	enum block	block;
+	__s64		longest, grace;	/* timeout and grace of struct job_row */
 
 	/* used by sched.c */
 	struct runs	planned;
@@ -47,7 +48,9 @@ struct job {
 	struct lane	*lane;		/* lane in which it waits or runs; or NULL */
 	struct job	*next;		/* in the lane's queue, or in to_launch */
 	__s64		missed;		/* the last row that drop_stale() wrote, or 0 */
-	bool		covered;	/* the run was killed in favour of a later one */
+	const char	*ending;	/* state of the run that is being ended; or NULL */
+	__s64		deadline;	/* CLOCK_MONOTONIC, when to end or kill the run; or NEVER */
+	hwtimer_id	limit;		/* timeout for that; 0: none */
 	pid_t		pid;
 	int		pidfd;
 	__s64		launched;	/* CLOCK_MONOTONIC */
@@ -64,8 +67,12 @@ struct lane_options {
 void runs_append(struct runs *runs, struct run *run);
 struct run *runs_take(struct runs *runs);
 
-/* Adds pidfds of children to the epoll set @epoll_fd, with their struct job as data. */
-void lanes_setup(const struct lane_options *options, int epoll_fd);
+/*
+ * Adds pidfds of children to the epoll set @epoll_fd, with their struct job as data. In events of
+ * @timers that are for lanes_limit(), that is user_data | LANES_LIMIT.
+ */
+void lanes_setup(const struct lane_options *options, int epoll_fd, struct hwtimer *timers);
+#define LANES_LIMIT	1
 
 /* The run is due: queue it, or discard it. */
 void lanes_due(struct job *job, struct run *run);
@@ -82,6 +89,11 @@ int lanes_launch(void);
 void lanes_forget(void);
 /* End the command of @job, if it has one: another scheduler took over. */
 void lanes_kill(struct job *job);
+
+/* End the command of @job, if it has one, by SIGTERM, then SIGKILL. Its run becomes @state. */
+void lanes_end(struct job *job, const char *state);
+/* The timeout job->limit has expired. */
+void lanes_limit(struct job *job);
 
 /* The child of @job ended. */
 void lanes_reap(struct job *job);

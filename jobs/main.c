@@ -35,6 +35,7 @@
 static const char usage[] =
 	"usage: hwtimer-jobs DB add NAME {--cron EXPRESSION | --every TIME} [OPTION]... -- COMMAND...\n"
 	"       hwtimer-jobs DB remove NAME\n"
+	"       hwtimer-jobs DB stop NAME\n"
 	"       hwtimer-jobs DB list\n"
 	"       hwtimer-jobs DB log [NAME]\n"
 	"       hwtimer-jobs DB trim TIME\n"
@@ -59,7 +60,11 @@ static const char usage[] =
 	"                     due while it runs: wait for that [default], but of those that\n"
 	"                     wait for longer than the window only the last one is run; discard\n"
 	"                     this run; or kill the running one\n"
+	"  --timeout TIME     a run that takes longer is ended: SIGTERM to its process group, and\n"
+	"  --grace TIME       SIGKILL so much later [10s]\n"
 	"COMMAND has JOBS_NAME and, in ns since 1970, JOBS_DUE in its environment.\n"
+	"\n"
+	"stop: end the run of a job, as after --timeout\n"
 	"\n"
 	"trim: forget what became of due times longer ago than TIME\n"
 	"\n"
@@ -158,11 +163,13 @@ static void add(const char *path, int argc, char **argv)
 		{ "timezone", required_argument, NULL, 'z' },
 		{ "dst", required_argument, NULL, 'd' },
 		{ "first", required_argument, NULL, 'f' },
+		{ "timeout", required_argument, NULL, 't' },
+		{ "grace", required_argument, NULL, 'g' },
 		{ "misfire", required_argument, NULL, 'm' },
 		{ "block", required_argument, NULL, 'b' },
 		{ }
 	};
-	struct job_row row = { .name = argv[1] };
+	struct job_row row = { .name = argv[1], .timeout = NEVER, .grace = 10 * NS_PER_S };
 	struct schedule schedule = { };
 	const char *first = NULL;
 	char why[128];
@@ -189,6 +196,12 @@ static void add(const char *path, int argc, char **argv)
 			break;
 		case 'f':
 			first = optarg;
+			break;
+		case 't':
+			row.timeout = duration("--timeout", optarg, NS_PER_MS);
+			break;
+		case 'g':
+			row.grace = duration("--grace", optarg, 0);
 			break;
 		case 'm':
 			row.misfire = word("misfire", optarg, misfires, 2);
@@ -227,6 +240,16 @@ static void remove_job(const char *path, const char *name)
 	store_open(path, false);
 	if (!store_remove(name))
 		errx(1, "there is no job '%s'", name);
+	store_commit();
+}
+
+static void stop(const char *path, const char *name)
+{
+	store_open(path, false);
+	if (!store_has(name))
+		errx(1, "there is no job '%s'", name);
+	if (!store_stop(name))
+		errx(1, "job '%s' does not run", name);
 	store_commit();
 }
 
@@ -394,6 +417,8 @@ int main(int argc, char **argv)
 		run(path, argc, argv);
 	else if (!strcmp(command, "remove") && argc == 2)
 		remove_job(path, argv[1]);
+	else if (!strcmp(command, "stop") && argc == 2)
+		stop(path, argv[1]);
 	else if (!strcmp(command, "trim") && argc == 2)
 		trim(path, argv[1]);
 	else if (!strcmp(command, "list") && argc == 1)

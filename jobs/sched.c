@@ -98,7 +98,8 @@ static void free_job(struct job *job)
 
 void job_put(struct job *job)
 {
-	if (job->planned.first || job->waiting.first || job->running || job->timeout)
+	if (job->planned.first || job->waiting.first || job->running || job->timeout ||
+	    job->limit)
 		return;
 	store_release(job->id);
 	tdelete(job, &jobs, compare_jobs);
@@ -129,6 +130,8 @@ static struct job *job_make(const struct job_row *row)
 	job->id = row->id;
 	job->misfire = row->misfire;
 	job->block = row->block;
+	job->longest = row->timeout;
+	job->grace = row->grace;
 	if (!row_schedule(row, &job->schedule)) {
 		free(job);
 		return NULL;
@@ -358,6 +361,18 @@ out:
 	return changed;
 }
 
+static void end_stopped(void)
+{
+	struct job *job;
+	__s64 id;
+
+	while ((id = store_each_stopped())) {
+		job = job_find(id);
+		if (job)
+			lanes_end(job, "stopped");
+	}
+}
+
 /* Returns false if there may be more to plan. */
 static bool scan(void)
 {
@@ -368,6 +383,7 @@ static bool scan(void)
 
 	store_renew();
 	follow_clock();
+	end_stopped();
 	if (stopping)
 		return true;
 	more = recover(follow_time());
@@ -452,6 +468,12 @@ static void timers_readable(void)
 			scan_due();
 			break;
 		}
+		if (event.user_data & LANES_LIMIT) {
+			job = (struct job *)(uintptr_t)(event.user_data & ~(__u64)LANES_LIMIT);
+			lanes_limit(job);
+			job_put(job);
+			continue;
+		}
 		job->timeout = 0;
 		if (!lost && !stopping)
 			job_go_on(job);
@@ -528,7 +550,7 @@ static void open_all(const struct sched_options *options)
 	watch(clock_fd, &clock_fd);
 	watch_clock();
 	clock_offset = store_now() - clock_ns(CLOCK_MONOTONIC);
-	lanes_setup(&options->lanes, epoll_fd);
+	lanes_setup(&options->lanes, epoll_fd, timers);
 }
 
 /* Commit the results of the events, and start the runs that may start now. */

@@ -20,8 +20,9 @@ static const struct db *db = &db_sqlite;
 
 /* The queries that are the same for both databases. */
 static const char *const common[QUERIES] = {
-	[ADD] = "INSERT INTO job (name, cron, every, misfire, block, next, zone, dst, first, steps)"
-		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, (SELECT steps FROM clock))"
+	[ADD] = "INSERT INTO job (name, cron, every, misfire, block, next, zone, dst, first,"
+		" timeout, grace, steps) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,"
+		" (SELECT steps FROM clock))"
 		" RETURNING id",
 	[ADD_ARGUMENT] = "INSERT INTO argument VALUES ($1, $2, $3)",
 	[REMOVE] = "DELETE FROM job WHERE id = $1",
@@ -41,6 +42,10 @@ static const char *const common[QUERIES] = {
 	[EXTEND] = "UPDATE run SET until = (SELECT until FROM run WHERE id = $1)"
 		" WHERE id = $2 AND until = (SELECT due FROM run WHERE id = $1)",
 	[UNDO] = "DELETE FROM run WHERE id = $1",
+	[STOP] = "UPDATE run SET stop = 1 WHERE state = 'started' AND job = $1",
+	/* The first condition is that of an index. */
+	[EACH_STOPPED] = "SELECT job FROM run WHERE state IN ('planned', 'started')"
+		" AND state = 'started' AND stop = 1",
 	[NEXT] = "UPDATE job SET next = $1 WHERE id = $2",
 	[STEPS] = "SELECT steps FROM clock",
 	[STEP] = "UPDATE clock SET steps = $1",
@@ -166,10 +171,10 @@ void store_add(const struct job_row *job, char *const *argv)
 	db->begin();
 	if (store_has(job->name))
 		errx(1, "there is a job '%s' already", job->name);
-	id = one_number(query(ADD, "sstsstssn", job->name, job->cron,
+	id = one_number(query(ADD, "sstsstssntn", job->name, job->cron,
 			      job->cron ? NEVER : job->every, misfires[job->misfire],
 			      blocks[job->block], job->next, job->zone, dsts[job->by_clock],
-			      job->first));
+			      job->first, job->timeout, job->grace));
 	for (i = 0; argv[i]; i++)
 		write_row(query(ADD_ARGUMENT, "nns", id, i, argv[i]));
 }
@@ -230,6 +235,7 @@ static bool job_row(enum query q, bool found, struct job_row *job)
 		.block = index_of(db->text(q, 5), blocks, 3), .next = db->number(q, 6),
 		.zone = db->text(q, 7), .by_clock = index_of(db->text(q, 8), dsts, 2),
 		.first = db->number(q, 9), .steps = db->number(q, 10),
+		.timeout = db->number(q, 11), .grace = db->number(q, 12),
 	};
 	return true;
 }
@@ -381,6 +387,19 @@ bool store_started(__s64 run, const char *lane)
 {
 	db->begin();
 	return write_row(query(STARTED, "sn", lane, run));
+}
+
+bool store_stop(const char *name)
+{
+	__s64 job = one_number(query(HAS, "s", name));
+
+	db->begin();
+	return write_row(query(STOP, "n", job));
+}
+
+__s64 store_each_stopped(void)
+{
+	return each(EACH_STOPPED) ? db->number(EACH_STOPPED, 0) : 0;
 }
 
 __s64 store_skipped(__s64 run, __s64 missed)

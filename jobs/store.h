@@ -28,6 +28,8 @@ struct job_row {
 	const char	*zone;		/* for cron; NULL: the machine's */
 	bool		by_clock;	/* due as often as the clock shows the time, or never */
 	__s64		first;		/* not due before this; 0: no limit */
+	__s64		timeout;	/* how long a run may take, or NEVER */
+	__s64		grace;		/* between SIGTERM and SIGKILL */
 	__s64		steps;		/* store_steps() when next was calculated */
 	enum misfire	misfire;
 	enum block	block;
@@ -98,6 +100,8 @@ char **store_argv(__s64 job);
  *
  *	planned -> started -> done		it ran, and this is its status
  *		|	   -> covered		killed for a later one
+ *		|	   -> timeout		ended, because it took too long
+ *		|	   -> stopped		ended by store_stop()
  *		|	   -> interrupted	the scheduler ended before the command
  *		-> discarded			another run was running or waiting
  *		-> covered			a later one took its place
@@ -140,6 +144,11 @@ void store_ended(__s64 run, const char *state, __s64 took, __s64 status);
 
 /* Returns how many runs of the job that ended after @since took longer than @took. */
 __s64 store_slow_runs(__s64 job, __s64 since, __s64 took);
+
+/* Let the scheduler of the job end its run. Returns false if none is started. */
+bool store_stop(const char *name);
+/* The jobs whose runs are to be ended: one per call, until it returns 0. */
+__s64 store_each_stopped(void);
 
 /*
  * Update the rows of schedulers that have ended: started rows become interrupted, and planned rows

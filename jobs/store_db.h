@@ -12,7 +12,7 @@
 enum query {
 	ADD, ADD_ARGUMENT, REMOVE, TRIM, HAS, NEXT_ID, FIRST_DUE, JOB, EACH_JOB, ARGV,
 	PLAN, SKIP, EXTEND, UNDO, MISSED, NEXT, STARTED, ENDED, SLOW_RUNS, TAKE_OVER, INTERRUPT,
-	TOO_LATE, BURY,
+	TOO_LATE, BURY, STOP, EACH_STOPPED,
 	RELEASE, EACH_PLANNED, EACH_ORPHAN, EACH_RUN, STEPS, STEPS_LOCKED, STEP, SET_BOOT, BASE,
 	EACH_STALE, SHIFT, UNPLAN, LAST_DUE, RECALCULATED, LINK, QUERIES
 };
@@ -29,13 +29,14 @@ struct value {
  */
 #define LET_OTHERS_MS	20
 
-#define PARAMETERS_MAX	9
+#define PARAMETERS_MAX	11
 
 /* Whoever changes the tables of either database changes this, and VERSION in jobs_web. */
 #define SCHEMA_VERSION	"2"
 #define OTHER_VERSION	"%s: these tables were made by another version of this program"
 #define OLD_SCHEDULER	"%s: end all schedulers, so that these tables can be upgraded"
-#define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next, zone, dst, first, steps"
+#define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next, zone, dst, first,"	\
+			" steps, timeout, grace"
 
 struct db {
 	/* Those that are not the same for both databases. */

@@ -221,8 +221,9 @@ class Postgres(Sqlite):
         with open(schema, encoding="utf-8") as text:
             self.sql(text.read())
         for job in like.sql("SELECT name, cron, every, misfire, block, next FROM job ORDER BY id"):
-            self.sql("INSERT INTO job (name, cron, every, misfire, block, next, dst, first, steps) "
-                     "VALUES (%s, %s, %s, %s, %s, %s, 'once', 0, 0)", *job)
+            self.sql("INSERT INTO job (name, cron, every, misfire, block, next, dst, first, steps, "
+                     "grace) "
+                     "VALUES (%s, %s, %s, %s, %s, %s, 'once', 0, 0, 0)", *job)
         self.fill()
 
     def connect(self):

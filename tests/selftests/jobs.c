@@ -662,6 +662,38 @@ TEST_F(jobs, earlier_runs_are_covered)
 	still_there("sleeps", INT_MAX, SIGKILL);
 }
 
+TEST_F(jobs, runs_have_a_limit)
+{
+	ADD("deaf", "--every", "1h", "--first", "0s", "--timeout", "300ms", "--grace", "400ms",
+	    SHELL(LOG "; trap '' TERM; sleep 1000 & echo $! >>sleeps; wait; sleep 1000"));
+	ADD("polite", "--every", "1h", "--first", "0s", "--timeout", "300ms",
+	    SHELL(LOG "; trap 'exit 3' TERM; sleep 1000 & wait"));
+	ADD("quick", "--every", "100ms", "--timeout", "1h", SHELL(LOG));
+	START();
+	await(COUNT("name = 'deaf' AND state = 'timeout'") == 1);
+	await(COUNT("name = 'polite' AND state = 'timeout'") == 1);
+	await(COUNT("name = 'quick' AND state = 'done'") >= 2);
+	EXPECT_EQ(1, COUNT("name = 'deaf' AND status = 128 + 9 AND took >= 700000000"));
+	/* With the processes that it started. */
+	await(!still_there("sleeps", 1, 0));
+	EXPECT_EQ(1, COUNT("name = 'polite' AND status = 3 AND took >= 300000000"));
+	EXPECT_EQ(0, COUNT("name = 'quick' AND state = 'timeout'"));
+	STOP();
+}
+
+TEST_F(jobs, runs_are_stopped)
+{
+	ADD("long", "--every", "1h", "--first", "0s", SHELL(LOG "; exec sleep 1000"));
+	FAIL(1, "does not run", "db", "stop", "long");
+	START();
+	await(COUNT("state = 'started'") == 1);
+	MUST_RUN("db", "stop", "long");
+	await(COUNT("state = 'stopped' AND status = 128 + 15") == 1);
+	FAIL(1, "does not run", "db", "stop", "long");
+	FAIL(1, "there is no job 'b'", "db", "stop", "b");
+	STOP();
+}
+
 TEST_F(jobs, slow_jobs_have_a_lane)
 {
 	ADD("slow", "--every", "30ms",
@@ -940,6 +972,8 @@ TEST_F(jobs, says_what_is_wrong)
 	FAIL(2, "is for --cron", "db", "add", "a", "--every", "1s", "--timezone", "UTC", "--",
 	     "true");
 	FAIL(2, "'thrice'", "db", "add", "a", "--every", "1s", "--misfire", "thrice", "--", "true");
+	FAIL(2, "--timeout takes", "db", "add", "a", "--every", "1s", "--timeout", "0s", "--",
+	     "true");
 	FAIL(2, "'wall'", "db", "add", "a", "--every", "1s", "--block", "wall", "--", "true");
 	FAIL(2, "--fast", "db", "run", "--fast", "0");
 	FAIL(2, "--window", "db", "run", "--window", "soon");
