@@ -1112,6 +1112,8 @@ TEST_F(idle, random)
 		if (rnd(&state) % 256 == 0)
 			usleep(rnd(&state) % 500000);
 		if (rnd(&state) % 4096 == 0) {
+			printf("# step %u\n", round);
+			fflush(stdout);
 			ASSERT_EQ(0, unload(MODULE));
 			ASSERT_EQ(0, load(MODULE, "rules=4242:1:reset:any"));
 			family = netlink_family(fd, NULL);
