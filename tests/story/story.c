@@ -5,26 +5,34 @@
  *
  *	story CONNECTIONS SECONDS
  *
- * All connections are opened once, in this guest, and serve one way after another: for each, a
- * server process is forked, which echoes messages and closes connections that were silent for the
- * span, and a process of clients. Each connection gets a message in each period (two thirds of the
- * span), at its own place in it. But one in a hundred, in the first half of places, is silent after
- * the first message, and has to be closed; these are other ones for each way.
+ * All connections are opened in this guest, from a network namespace "clients" to this one, and
+ * serve one way after another: for each, a server process is forked, which echoes messages and
+ * closes connections that were silent for the span, and a process of clients. Each connection gets
+ * a message in each period (two thirds of the span), at its own place in it. But one in a hundred,
+ * in the first half of places, is silent after the first message, and has to be closed; these are
+ * opened anew for each way.
  *
  *	periods 0   all get a message   1   1.5   silent ones are closed   2   nobody is   2.5
  *
+ * Ways that scan all connections begin after period 1, when each has had its message. They may
+ * close the last silent one after period 2; the last part then begins when they have.
+ *
  * Prints "used WAY", at the beginning and the end of the last part, with the time, the idle time,
- * the CPU times of server and clients, and how often the CPU switched and the server waited; "late
- * WAY NS" for each connection that was closed, by what its client saw, from the last message that
- * it sent to the end of the connection, less the span; how many others ended by mistake ("wrong");
- * the bytes of a timeout; and at the end "over". Then it stays, so that the guest can leave without
- * closing all connections.
+ * the CPU times of server and clients, how often the CPU switched and the server waited, and how
+ * many connections hwtimer_idle or a scan has looked at; "late WAY NS" for each connection that was
+ * closed, by what its client saw, from the last message that it sent to the end of the connection,
+ * less the span; how many others ended by mistake ("wrong"); the bytes of a timeout; and at the end
+ * "over". Before all this there are lines "watches" (run_watches()). Then it stays, so that the
+ * guest can leave without closing all connections.
  */
 #include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -39,7 +47,6 @@
 #include "../bench/counted.h"
 #include "libhwtimer.h"
 
-#define SERVER_PORT	11211
 #define CLIENT_PORT	10000		/* the first one of ... */
 #define PORTS		20000U		/* ... each address of clients */
 #define SLOTS		65536U		/* of the wheel in the program, of 1 ms */
@@ -47,6 +54,7 @@
 #define STRIDE		7919U		/* a prime: the next place is not the next connection */
 #define SILENT		100U		/* one in so many */
 #define MOST		200000U
+#define WATCHES		1000000U
 
 struct conn {
 	struct event	event;
@@ -63,18 +71,19 @@ struct way {
 	void		(*look)(void);		/* after each turn of the loop */
 	unsigned int	own;			/* what it has in struct conn: bytes */
 	void		(*load)(void);		/* after the server has begun */
+	void		(*scan)(void);		/* in a process of its own ... */
+	uint64_t	every;			/* ... at this interval */
 };
 
 /* What the processes share: lateness, in ns, of those that were closed. */
 static struct {
-	uint64_t	t0, closed, wrong;
+	uint64_t	t0, closed, wrong, looks;
 	int64_t		free_before, free_after, lates[MOST / SILENT];
 } *shared;
 
 static unsigned int conns, silent, active, opened;
-static unsigned int first_silent;		/* which of the silent ones this way has */
 static uint64_t span, period, now;
-static int server_fd[2 * MOST], client_fd[2 * MOST];
+static int server_fd[MOST], client_fd[MOST], listener, server_netns, ready[2];
 static const struct way *way;
 static struct conn conn[MOST];
 static struct event_base *base;
@@ -85,7 +94,7 @@ static unsigned int at_place(unsigned int place)
 	unsigned int n = (place < conns / 2 ? place : conns / 2 - 1) * 2 / SILENT;
 
 	if (place < conns / 2 && place % (SILENT / 2) == 0)
-		return first_silent + n;
+		return active + n;
 	return (place - n - 1) * (uint64_t)STRIDE % active;
 }
 
@@ -210,27 +219,81 @@ static void hwtimer_push_back(struct conn *c)
 		errx(1, "hwtimer_touch_at");
 }
 
-/* hwtimer_idle, which closes the connections of a server that has no timeouts. */
-static void idle_load(void)
+static void load(const char *path, const char *parameters)
 {
-	int fd = open("/hwtimer_idle.ko", O_RDONLY);
-	char rule[64];
+	int fd = open(path, O_RDONLY);
 
-	snprintf(rule, sizeof(rule), "rules=%d:%llu:shutdown", SERVER_PORT, span / SEC);
-	if (fd < 0 || syscall(SYS_finit_module, fd, rule, 0))
-		err(1, "hwtimer_idle.ko");
+	if (fd < 0 || syscall(SYS_finit_module, fd, parameters, 0))
+		err(1, "%s", path);
 	close(fd);
 }
 
-static const struct way ways[] = {
-	{ "none" },		/* subtracted from all others */
-	{ "libhwtimer", hwtimer_begin, hwtimer_arm, hwtimer_push_back, NULL, 8 },
-	{ "heap", NULL, heap_arm, NULL, NULL },
-	{ "wheel", wheel_begin, wheel_arm, wheel_touch, wheel_look, 12 },
-	{ "hwtimer_idle", .load = idle_load },
-};
+/* hwtimer_idle, which closes the connections of a server that has no timeouts. */
+static void idle_load(void)
+{
+	char rule[64];
 
-#define WAYS	(sizeof(ways) / sizeof(*ways))
+	snprintf(rule, sizeof(rule), "rules=%d:%llu:shutdown", SERVER_PORT, span / SEC);
+	load("/hwtimer_idle.ko", rule);
+}
+
+/* The number that @format finds in a file. */
+static uint64_t scanned(const char *path, const char *format)
+{
+	FILE *file = fopen(path, "r");
+	uint64_t n;
+
+	if (!file || fscanf(file, format, &n) != 1)
+		errx(1, "not as expected: %s", path);
+	fclose(file);
+	return n;
+}
+
+static uint64_t idle_looks(void)
+{
+	return scanned("/sys/kernel/debug/hwtimer_idle",
+		       "%*[^\n] %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu");
+}
+
+/* What cron may run: ss finds the connections, and resets them. */
+static void ss_scan(void)
+{
+	char command[64];
+	uint64_t looks;
+	FILE *file;
+
+	snprintf(command, sizeof(command), "/ss-idle %d %llu", SERVER_PORT, span / SEC);
+	file = popen(command, "r");
+	if (!file || fscanf(file, "%lu", &looks) != 1 || pclose(file))
+		errx(1, "ss-idle");
+	shared->looks += looks;
+}
+
+/* BPF: an iterator over TCP's sockets, idle.bpf.c. To read it is to run it. */
+static void bpf_scan(void)
+{
+	static struct bpf_object *object;
+	static struct bpf_link *link;
+	struct bpf_program *program;
+	unsigned int key = 0;
+	char none;
+	int fd;
+
+	if (!object) {
+		object = bpf_object__open_file("/idle.bpf.o", NULL);
+		if (!object || bpf_object__load(object))
+			errx(1, "idle.bpf.o");
+		program = bpf_object__find_program_by_name(object, "close_idle");
+		link = bpf_program__attach_iter(program, NULL);
+	}
+	fd = bpf_iter_create(bpf_link__fd(link));
+	if (fd < 0 || read(fd, &none, 1))
+		err(1, "iterator");
+	close(fd);
+	if (bpf_map__lookup_elem(bpf_object__find_map_by_name(object, ".bss"), &key, sizeof(key),
+				 &shared->looks, sizeof(shared->looks), 0))
+		errx(1, "looks");
+}
 
 /* Free memory, with the pages that the CPU has at hand. */
 static int64_t free_bytes(void)
@@ -248,8 +311,19 @@ static int64_t free_bytes(void)
 	return pages * sysconf(_SC_PAGESIZE);
 }
 
+static const struct way ways[] = {
+	{ "none" },		/* subtracted from all others */
+	{ "libhwtimer", hwtimer_begin, hwtimer_arm, hwtimer_push_back, NULL, 8 },
+	{ "heap", NULL, heap_arm, NULL, NULL },
+	{ "wheel", wheel_begin, wheel_arm, wheel_touch, wheel_look, 12 },
+	{ "ss", .scan = ss_scan, .every = 10 * SEC },
+	{ "bpf_10s", .scan = bpf_scan, .every = 10 * SEC },
+	{ "bpf_1s", .scan = bpf_scan, .every = SEC },
+	{ "hwtimer_idle", .load = idle_load },	/* stays, so it is the last one */
+};
+
 /* The server: nothing but its timeouts differs. */
-static void serve(int ready)
+static void serve(void)
 {
 	unsigned int i;
 
@@ -268,7 +342,7 @@ static void serve(int ready)
 	for (i = 0; way->arm && i < conns; i++)
 		way->arm(&conn[i], now + time_of_place(i) + span);
 	shared->free_after = free_bytes();
-	if (write(ready, "", 1) != 1)
+	if (write(ready[1], "", 1) != 1)
 		err(1, "write");
 	for (;;) {
 		now = 0;
@@ -311,7 +385,7 @@ static void send_messages(uint64_t until)
 		if (which >= active) {
 			if (sent >= conns)
 				continue;
-			sent_ns[which - first_silent] = clock_ns();
+			sent_ns[which - active] = clock_ns();
 		}
 		if (send(client_fd[which], message, sizeof(message), MSG_NOSIGNAL) < 0)
 			shared->wrong++;
@@ -321,7 +395,7 @@ static void send_messages(uint64_t until)
 /* A silent connection has got an answer, or its end. */
 static void silent_event(int epfd, unsigned int which)
 {
-	uint64_t *at = &sent_ns[which - first_silent];
+	uint64_t *at = &sent_ns[which - active];
 	char message[64];
 
 	if (recv(client_fd[which], message, sizeof(message), MSG_DONTWAIT) > 0)
@@ -338,9 +412,9 @@ static void be_clients(void)
 	unsigned int i;
 
 	for (i = 0; i <= silent; i++) {
-		int fd = i < silent ? client_fd[first_silent + i] : timer;
+		int fd = i < silent ? client_fd[active + i] : timer;
 
-		e.data.u32 = i < silent ? first_silent + i : NONE;
+		e.data.u32 = i < silent ? active + i : NONE;
 		if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &e))
 			err(1, "epoll_ctl");
 	}
@@ -364,6 +438,54 @@ static void be_clients(void)
 	}
 }
 
+static void sleep_until(uint64_t at)
+{
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME,
+			&(struct timespec){ at / SEC, at % SEC }, NULL);
+}
+
+/* In a process group of its own, for the commands of ss_scan(). */
+static void be_scanner(void)
+{
+	uint64_t at = shared->t0 + period + period / 6;
+
+	if (setpgid(0, 0) || setns(server_netns, CLONE_NEWNET))
+		err(1, "scanner");
+	for (;;) {
+		sleep_until(at);
+		way->scan();
+		do {
+			at += way->every;
+		} while (at < clock_ns());
+	}
+}
+
+/*
+ * An upper figure: as many timeouts as these, without sockets. "watches COUNT", with the bytes of
+ * all, and over a period the time, the idle time, context switches, and how many were looked at.
+ */
+static void run_watches(unsigned int count)
+{
+	static const char looks[] = "/sys/module/hwtimer_watches/parameters/looks";
+	uint64_t time, idle, switches, before;
+	int64_t bytes = free_bytes();
+	char parameters[64];
+
+	snprintf(parameters, sizeof(parameters), "count=%u seconds=%llu", count, period / SEC);
+	load("/hwtimer_watches.ko", parameters);
+	bytes -= free_bytes();
+	sleep_until(clock_ns() + period + period / 2);
+	before = scanned(looks, "%lu");
+	switches = number_in("/proc/stat", "ctxt");
+	idle = idle_ns();
+	time = clock_ns();
+	sleep_until(time + period);
+	printf("watches %u %ld %lu %lu %lu %lu\n", count, bytes, clock_ns() - time,
+	       idle_ns() - idle, number_in("/proc/stat", "ctxt") - switches,
+	       scanned(looks, "%lu") - before);
+	syscall(SYS_delete_module, "hwtimer_watches", 0);
+}
+
 static uint64_t cpu_ns(pid_t pid)
 {
 	struct timespec t;
@@ -379,80 +501,29 @@ static void print_used(pid_t server, pid_t clients)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/status", server);
-	printf("used %s %lu %lu %lu %lu %lu %lu\n", way->name, clock_ns(), idle_ns(),
+	printf("used %s %lu %lu %lu %lu %lu %lu %lu\n", way->name, clock_ns(), idle_ns(),
 	       cpu_ns(server), cpu_ns(clients), number_in("/proc/stat", "ctxt"),
-	       number_in(path, "voluntary_ctxt_switches"));
-}
-
-static void run(void)
-{
-	pid_t server, clients;
-	int ready[2], status;
-	unsigned int i;
-	uint64_t at;
-	char byte;
-
-	memset(shared, 0, sizeof(*shared));
-	if (pipe(ready))
-		err(1, "pipe");
-	server = fork();
-	if (!server)
-		serve(ready[1]);
-	close(ready[1]);
-	if (server < 0 || read(ready[0], &byte, 1) != 1)
-		errx(1, "%s: the server did not begin", way->name);
-	close(ready[0]);
-	if (way->load) {
-		shared->free_before = free_bytes();
-		way->load();
-		shared->free_after = free_bytes();
-	}
-	shared->t0 = (clock_ns() / MS + 1000) * MS + 370000;	/* not at a tick of a wheel */
-	clients = fork();
-	if (!clients)
-		be_clients();
-	for (i = 1; i <= 2; i++) {
-		at = shared->t0 + span + i * period / 2;
-		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME,
-				&(struct timespec){ at / SEC, at % SEC }, NULL);
-		print_used(server, clients);
-	}
-	kill(clients, SIGKILL);
-	kill(server, SIGKILL);
-	while (wait(&status) > 0)
-		if (status != SIGKILL)
-			errx(1, "%s: a process ended with status 0x%x", way->name, status);
-	printf("bytes %s %.1f\nwrong %s %lu\n", way->name,
-	       (double)(shared->free_before - shared->free_after) / conns + way->own,
-	       way->name, shared->wrong);
-	for (i = 0; i < shared->closed; i++)
-		printf("late %s %ld\n", way->name, shared->lates[i]);
-	for (i = 0; way != ways && i < silent; i++, first_silent++) {
-		close(server_fd[first_silent]);
-		close(client_fd[first_silent]);
-	}
+	       number_in(path, "voluntary_ctxt_switches"),
+	       way->load ? idle_looks() : shared->looks);
 }
 
 static struct sockaddr_in address(uint32_t host, uint16_t port)
 {
 	return (struct sockaddr_in){
 		.sin_family = AF_INET, .sin_port = htons(port),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK + host),
+		.sin_addr.s_addr = htonl(0x0a000001 + host),
 	};
 }
 
-static void open_all(void)
+static void open_more(unsigned int from, unsigned int until)
 {
-	struct sockaddr_in to = address(0, SERVER_PORT), from;
-	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	struct sockaddr_in to = address(0, SERVER_PORT), client;
 	unsigned int i;
 
-	if (bind(listener, (void *)&to, sizeof(to)) || listen(listener, 1024))
-		err(1, "listen");
-	for (i = 0; i < opened; i++) {
-		from = address(1 + i / PORTS, CLIENT_PORT + i % PORTS);
+	for (i = from; i < until; i++, opened++) {
+		client = address(1 + opened / PORTS, CLIENT_PORT + opened % PORTS);
 		client_fd[i] = socket(AF_INET, SOCK_STREAM, 0);
-		if (client_fd[i] < 0 || bind(client_fd[i], (void *)&from, sizeof(from)) ||
+		if (client_fd[i] < 0 || bind(client_fd[i], (void *)&client, sizeof(client)) ||
 		    connect(client_fd[i], (void *)&to, sizeof(to)))
 			err(1, "connection %u", i);
 		server_fd[i] = accept(listener, NULL, NULL);
@@ -461,11 +532,98 @@ static void open_all(void)
 	}
 }
 
+/* Measure half a period in which nobody is closed any more. */
+static void measure(pid_t server, pid_t clients)
+{
+	uint64_t at = shared->t0 + span + period / 2;
+	int tries = way->scan ? 20 : 1;
+
+	do {
+		sleep_until(at);
+		at += period / 2;
+	} while (--tries && shared->closed < silent);
+	print_used(server, clients);
+	sleep_until(at);
+	print_used(server, clients);
+}
+
+static pid_t child(void (*run)(void))
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		run();
+	if (pid < 0)
+		err(1, "fork");
+	return pid;
+}
+
+static void run(void)
+{
+	pid_t server, clients, scanner, pid;
+	struct rusage usage;
+	unsigned int i;
+	double bytes;
+	int status;
+	char byte;
+
+	memset(shared, 0, sizeof(*shared));
+	open_more(active, conns);
+	if (pipe(ready))
+		err(1, "pipe");
+	server = child(serve);
+	close(ready[1]);
+	if (read(ready[0], &byte, 1) != 1)
+		errx(1, "%s: the server did not begin", way->name);
+	close(ready[0]);
+	if (way->load) {
+		shared->free_before = free_bytes();
+		way->load();
+		shared->free_after = free_bytes();
+	}
+	bytes = (double)(shared->free_before - shared->free_after) / conns + way->own;
+	shared->t0 = (clock_ns() / MS + 1000) * MS + 370000;	/* not at a tick of a wheel */
+	clients = child(be_clients);
+	scanner = way->scan ? child(be_scanner) : 0;
+	measure(server, clients);
+	if (scanner)
+		kill(-scanner, SIGKILL);
+	kill(clients, SIGKILL);
+	kill(server, SIGKILL);
+	while ((pid = wait4(-1, &status, 0, &usage)) > 0) {
+		if (status != SIGKILL)
+			errx(1, "%s: a process ended with status 0x%x", way->name, status);
+		if (pid == scanner)
+			bytes = usage.ru_maxrss * 1024.0 / conns;
+	}
+	printf("bytes %s %.1f\nwrong %s %lu\n", way->name, bytes, way->name, shared->wrong);
+	for (i = 0; i < shared->closed; i++)
+		printf("late %s %ld\n", way->name, shared->lates[i]);
+	for (i = active; i < conns; i++) {
+		close(server_fd[i]);
+		close(client_fd[i]);
+	}
+}
+
+/* Connections begin in the network namespace "clients"; the server and all else are in this one. */
+static void open_active(void)
+{
+	struct sockaddr_in here = address(0, SERVER_PORT);
+
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	if (bind(listener, (void *)&here, sizeof(here)) || listen(listener, 1024))
+		err(1, "listen");
+	server_netns = open("/proc/self/ns/net", O_RDONLY);
+	if (setns(open("/run/netns/clients", O_RDONLY), CLONE_NEWNET))
+		err(1, "clients' namespace");
+	open_more(0, active);
+}
+
 int main(int argc, char **argv)
 {
 	struct rlimit files = { 1 << 20, 1 << 20 };
-	uint64_t began = clock_ns();
-	int64_t before = free_bytes();
+	uint64_t began;
+	int64_t before;
 
 	if (argc != 3)
 		errx(2, "story CONNECTIONS SECONDS");
@@ -474,8 +632,6 @@ int main(int argc, char **argv)
 	period = span * 2 / 3;
 	silent = conns / SILENT;
 	active = conns - silent;
-	first_silent = active;
-	opened = active + (WAYS - 1) * silent;
 	if (!silent || conns % SILENT || conns > MOST || !(active % STRIDE))
 		errx(2, "connections: a multiple of %u, up to %u", SILENT, MOST);
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -483,10 +639,14 @@ int main(int argc, char **argv)
 		      -1, 0);
 	if (shared == MAP_FAILED || setrlimit(RLIMIT_NOFILE, &files))
 		err(1, "memory or files");
-	open_all();
+	run_watches(0);
+	run_watches(WATCHES);
+	began = clock_ns();
+	before = free_bytes();
+	open_active();
 	printf("opened - %u\nsilent - %u\nopening_ns - %lu\nconnection_bytes - %ld\n", opened,
 	       silent, clock_ns() - began, (before - free_bytes()) / opened);
-	for (way = ways; way < ways + WAYS; way++)
+	for (way = ways; way < ways + sizeof(ways) / sizeof(*ways); way++)
 		run();
 	puts("over");
 	pause();
