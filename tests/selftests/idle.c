@@ -485,7 +485,13 @@ TEST_F(idle, half_closed)
 
 	ASSERT_EQ(0, add());
 	pair(self);
+	must_send(self->client);
+	must_read(self->server);
+	wait_until(now_ns() + 2 * TICK);
+	must_send(self->server);
+	must_read(self->client);
 	shutdown(self->client, SHUT_WR);
+	EXPECT_EQ(0, recv(self->server, &byte, 1, 0));	/* or it would be unread */
 	wait_until(now_ns() + 3 * SPAN);
 	EXPECT_LE(2, SPARED);
 	EXPECT_EQ(1, send(self->server, "x", 1, MSG_NOSIGNAL));
