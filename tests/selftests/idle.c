@@ -996,6 +996,7 @@ TEST_F(idle, bad_input)
 /* Subflows of MPTCP are left alone. */
 TEST_F(idle, mptcp)
 {
+	__u64 closed;
 	int listener;
 
 	if (write_file("/proc/sys/net/mptcp/enabled", "1"))
@@ -1005,7 +1006,9 @@ TEST_F(idle, mptcp)
 	self->client = must_connect(IPPROTO_MPTCP, INADDR_LOOPBACK, PORT + 1);
 	self->server = must_accept(listener);
 	wait_until(now_ns() + 2 * SPAN);
-	EXPECT_TRUE(is_open(self->client));
+	EXPECT_TRUE(is_open(self->client));	/* also without its subflow */
+	ASSERT_EQ(1, rules(PORT + 1, HWTIMER_IDLE_ATTR_CLOSED, &closed));
+	EXPECT_EQ(0, closed);
 	close(listener);
 }
 
