@@ -48,10 +48,10 @@
  *      QUEUED.
  *  (d) The worker runs the callback only if its cmpxchg clears ARMED and FILED together, from a
  *      word with ARMED and without QUEUED.
- *  (e) After the cmpxchg that leaves neither QUEUED nor FILED set, the worker accesses a timeout
- *      only to begin its callback, while @running is that timeout, or to pass it to its release
- *      function. To wake waiters it uses the address alone. The owner may free the timeout when
- *      both flags are clear and @running is not this timeout.
+ *  (e) After it has left neither QUEUED nor FILED set, the worker accesses a timeout only to begin
+ *      its callback, while @running is that timeout, or to pass it to its release function. To
+ *      wake waiters it uses the address alone. The owner may free the timeout when both flags are
+ *      clear and @running is not this timeout.
  *
  * All races are decided by a cmpxchg on the word:
  *
@@ -125,9 +125,9 @@
  * producer counts a timeout as armed before the cmpxchg that sets ARMED.
  *
  * How long the worker sleeps: if it has handled no request or release since its last sleep, nothing
- * was armed, and nothing is filed for the near future, until something may be due, see
- * wheel_next(), or without an end if nothing is pending. Then any arm or release kicks it. (So it
- * is if nothing is pending after a long sleep, see slept_long().) Otherwise it sleeps for
+ * was armed, and nothing is filed for the near future, it sleeps until something may be due, see
+ * wheel_next(), or without an end if nothing is pending, and any arm or release kicks it. (The same
+ * goes if nothing is pending after a long sleep, see slept_long().) Otherwise it sleeps for
  * QUEUE_DRAIN_NS at most, and not beyond the soonest deadline that it has drained or released since
  * the last sleep, be that timeout cancelled by now: who arms timeouts of one kind arms the next one
  * for a later deadline, and need not kick the worker; nor do releases. A kick for a timeout that is
@@ -167,11 +167,11 @@
  * -------
  *
  * queue_end_sync() adds itself to a table of waiters, hashed by the address of the timeout, then
- * reads the word. After the worker has handled a request, and after each callback, it checks
- * whether there are waiters. Both have a full barrier in between, so that at least one of them
- * sees what the other one wrote. After a callback, this barrier is the cmpxchg that claims or drops
- * the next timeout, so the worker checks before it calls the next callback. If no timeout follows,
- * it is an smp_mb().
+ * reads the word. After the worker has handled a request or dropped a timeout, and after each
+ * callback, it checks whether there are waiters. Both have a full barrier in between, so that at
+ * least one of them sees what the other one wrote. After a callback, this barrier is the cmpxchg
+ * that claims or drops the next timeout, so the worker checks before it calls the next callback. If
+ * no timeout follows, it is an smp_mb().
  *
  * The request of a waiter must not wait for all callbacks that are due. So a waiter that has pushed
  * its request increments @awaited. As long as there are waiters, the worker reads it after each
@@ -871,8 +871,8 @@ static __always_inline void file(struct hwtimer_wheel *w, struct hwtimer_timeout
 }
 
 /*
- * Whatever has become of a timeout that the worker drains or releases, its next sleep ends at the
- * deadline of that timeout; see "Sleeping".
+ * Whatever has become of a timeout that the worker drains or releases, the next sleep ends at the
+ * deadline of that timeout, or before; see "Sleeping".
  */
 static __always_inline void note_deadline(struct hwtimer_wheel *w, u64 word)
 {
@@ -1707,9 +1707,9 @@ static u64 expiry_of_seen(const struct hwtimer_wheel *w)
 }
 
 /*
- * Timeouts with deadlines below this have to expire before @until. If @until is the next tick, or
- * with slack the next one for which anything is filed, none has, whatever its deadline is; 1, as 0
- * says that the worker is awake.
+ * Timeouts with deadlines below this have to expire before @until. If @until is the next tick for
+ * which anything can be filed, none has to: 1, which kicks for no deadline but 0, while 0 says that
+ * the worker is awake.
  */
 static u64 expiring_before(const struct hwtimer_wheel *w, u64 until)
 {

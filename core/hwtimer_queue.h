@@ -90,8 +90,8 @@ struct queue_ops {
  * struct queue_cpu - the request queues and counts of one CPU
  * @requests: request queue: producers on this CPU push, the worker empties it
  * @released: request queue of released timeouts, pushed and emptied likewise
- * @in_flight: producers on this CPU between setting QUEUED and having pushed; above 1 if an
- *	interrupt handler arms a timeout in between. Written by this CPU only
+ * @in_flight: producers on this CPU, from before they set QUEUED until they have pushed; above 1 if
+ *	an interrupt handler arms a timeout in between. Written by this CPU only
  * @pushed: number of pushes to @requests
  * @gone: number of pushes to @released
  * @taken: @pushed as of when the worker last emptied @requests. Written by the worker only
@@ -130,12 +130,12 @@ struct queue_cpu {
  * @rejected: arms that failed because of the cap
  * @coalesced: requests that needed no push, because QUEUED was set
  * @kicks: kicks of the worker by producers
- * @drained: requests that the worker handled; a timeout that was QUEUED already when it was
- *	released counts twice
+ * @drained: requests and releases that the worker handled; a timeout that was QUEUED already when
+ *	it was released counts twice
  * @visits: visits of timeouts in buckets by the worker
  * @cascaded: timeouts filed again when a bucket of a higher level was visited
  * @refiled: timeouts filed again at a tick, because they had been touched or are for a later round
- * @ticks: ticks at which the worker visited a bucket
+ * @ticks: ticks at which the worker visited a bucket of level 0
  * @pending: armed - cancelled - expired - handed_back. Exact if no operation is in progress,
  *	otherwise never too low
  */
@@ -214,9 +214,10 @@ struct queue_releases {
  *	have been freed
  * @awaited: @awaited of the wheel as of the last drain that look_around() has begun and completed
  * @looking: the same, as of the last one that it has begun
- * @spare: how much more this call may drain there, in units of its budget
- * @in_row: since the last callback the worker has done nothing but claim the next timeout. Set or
- *	cleared by @ops->call after each callback, cleared by the queue
+ * @spare: how much more this call may drain there, in units of its budget; at first @share of the
+ *	drain
+ * @in_row: since the last callback the worker has done nothing but claim the next timeout. For
+ *	@ops->call, which sets or clears it after each callback; cleared by the queue
  */
 struct queue_pass {
 	int			stage;
@@ -265,7 +266,7 @@ struct queue_sleep {
  * @state: enum queue_state; never decreases. Set by the first arm, queue_start(), queue_shutdown()
  *	and queue_sweep()
  * @kick_below: arming a timeout for a deadline below this kicks the worker. Set by
- *	queue_prepare_sleep(); 0 while the worker runs or has been kicked
+ *	queue_prepare_sleep(); 0 while the worker runs or has been kicked; at first U64_MAX
  * @running: the timeout whose callback runs, or that is being claimed; else NULL. Set and cleared
  *	by the worker; queue_timeout_init() sets bit 0 if the timeout is initialised meanwhile
  * @waiters: number of waiters in queue_end_sync(); one more from queue_shutdown() to queue_sweep()
@@ -278,7 +279,8 @@ struct queue_sleep {
  * @callback_key: lockdep key of @callback_map
  * @callback_map: tells lockdep which locks callbacks take, and which locks are held while waiting
  *	for callbacks
- * @wheel: the buckets. This and all following fields belong to the worker
+ * @wheel: the buckets. This and all following fields belong to the worker. Others read the counts,
+ *	and what hwtimer_wheel.h permits
  * @pass: where the worker is in its pass
  * @sleep: how long it may sleep
  * @drain: how far it has come with the requests
