@@ -129,11 +129,11 @@
  * wheel_next(), or without an end if nothing is pending, and any arm or release kicks it. (The same
  * goes if nothing is pending after a long sleep, see slept_long().) Otherwise it sleeps for
  * QUEUE_DRAIN_NS at most, and not beyond the soonest deadline that it has drained or released since
- * the last sleep, be that timeout cancelled by now: who arms timeouts of one kind arms the next one
- * for a later deadline, and need not kick the worker; nor do releases. A kick for a timeout that is
- * not due at once makes the next sleeps shorter, see sleep_limit(), so that deadlines that come
- * ever earlier do not kick each time. Detaches, barriers and looks, for which somebody waits,
- * always kick the worker.
+ * the last sleep, or was kicked for, be that timeout cancelled or pushed back by now: who arms
+ * timeouts of one kind arms the next one for a later deadline, and need not kick the worker; nor do
+ * releases. A kick for a timeout that is not due at once makes the next sleeps shorter, see
+ * sleep_limit(), so that deadlines that come ever earlier do not kick each time. Detaches, barriers
+ * and looks, for which somebody waits, always kick the worker.
  *
  * How many requests may wait: if QUEUE_DEPTH requests of a CPU wait, or QUEUE_DEPTH releases, it
  * kicks the worker. Timeouts that were armed a moment ago are still in the caches. After 100,000
@@ -334,6 +334,8 @@ static void kick_worker(struct hwtimer_wheel *w, struct queue_cpu *pcpu, u64 dea
 	local_irq_save(flags);
 	/* [atomic64_xchg: as the cmpxchg before orders the request, and one kick is enough] */
 	if (atomic64_xchg(&w->kick_below, 0)) {
+		if (deadline)
+			WRITE_ONCE(w->kicked_by, deadline);
 		hwtimer_step();
 		local_inc(&pcpu->kicks);
 		w->ops->kick(w);
@@ -887,6 +889,16 @@ static __always_inline void note_deadline(struct hwtimer_wheel *w, u64 word)
 		s->soonest = deadline;
 	else
 		s->over = true;
+}
+
+/* The same for the deadline for which a producer has kicked the worker. */
+static void note_kick(struct hwtimer_wheel *w)
+{
+	u64 deadline = READ_ONCE(w->kicked_by);
+
+	if (deadline)
+		note_deadline(w, deadline << WORD_SHIFT);
+	WRITE_ONCE(w->kicked_by, 0);
 }
 
 static noinline void wake_each(const struct hwtimer_timeout *t)
@@ -1697,13 +1709,17 @@ static u64 expiry(const struct hwtimer_wheel *w, u64 deadline)
 
 /*
  * By when the next timeouts may expire if they are like those that the worker has seen. If these
- * are all over, the next ones may be due at once, too.
+ * are all over, or if some are for the second time within a tick, the next ones may be due at once,
+ * too.
  */
 static u64 expiry_of_seen(const struct hwtimer_wheel *w)
 {
 	const struct queue_sleep *s = &w->sleep;
+	u64 since = min(s->now, s->until) - s->over_at;
+	bool again = s->over_at && since <= (w->slack + 1) * w->tick_ns;
 
-	return expiry(w, s->soonest == HWTIMER_HORIZON && s->over ? s->now + 1 : s->soonest);
+	return expiry(w, s->over && (again || s->soonest == HWTIMER_HORIZON) ? s->now + 1 :
+									      s->soonest);
 }
 
 /*
@@ -1783,6 +1799,7 @@ u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	hwtimer_step();
 	busy = !stops && (c.armed != w->sleep.armed || w->drained != w->sleep.drained) &&
 	       (c.pending || !slept_long(w, now));
+	note_kick(w);
 	limit = sleep_limit(w, now);
 	/* If the worker wakes soon anyway, arms for later deadlines need not kick it. */
 	if (!busy && !stops && c.pending)
@@ -1839,6 +1856,8 @@ u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	w->sleep.armed = c.armed;
 	w->sleep.drained = w->drained;
 	w->sleep.soonest = HWTIMER_HORIZON;
+	if (w->sleep.over)
+		w->sleep.over_at = now;
 	w->sleep.over = false;
 	w->sleep.since = now;
 	w->sleep.until = busy ? until : 0;

@@ -238,6 +238,7 @@ struct queue_pass {
  * @soonest: the earliest deadline after @now that the worker has seen since its last sleep; else
  *	HWTIMER_HORIZON
  * @over: it has seen one that was due at once
+ * @over_at: when it last began to sleep after it had seen one, ns; 0: never
  * @since: when the last sleep began, ns
  * @until: its end, if an arm for a later deadline could not end it; else 0
  * @limit: how long that sleep could last at most, ns
@@ -248,6 +249,7 @@ struct queue_sleep {
 	u64			now;
 	u64			soonest;
 	bool			over;
+	u64			over_at;
 	u64			since;
 	u64			until;
 	u64			limit;
@@ -267,6 +269,7 @@ struct queue_sleep {
  *	and queue_sweep()
  * @kick_below: arming a timeout for a deadline below this kicks the worker. Set by
  *	queue_prepare_sleep(); 0 while the worker runs or has been kicked; at first U64_MAX
+ * @kicked_by: the deadline for which a producer has kicked the worker since its last sleep, or 0
  * @running: the timeout whose callback runs, or that is being claimed; else NULL. Set and cleared
  *	by the worker; queue_timeout_init() sets bit 0 if the timeout is initialised meanwhile
  * @waiters: number of waiters in queue_end_sync(); one more from queue_shutdown() to queue_sweep()
@@ -298,6 +301,7 @@ struct hwtimer_wheel {
 
 	/* written by the worker and, rarely, by others; read by producers */
 	atomic64_t		kick_below ____cacheline_aligned;
+	u64			kicked_by;
 
 	/* @running is written for each callback; the others rarely, by those who wait */
 	struct hwtimer_timeout	*running ____cacheline_aligned;

@@ -630,6 +630,25 @@ static void over_once(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 50ULL * TICK, sleep_until(rig));
 }
 
+/* What is due at once, but rarely, wakes the worker for itself only. */
+static void at_once_now_and_then(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+	unsigned int i;
+
+	for (i = 1; i < 20; i += 2) {
+		to_tick(rig, i);
+		arm(&p[0], 0);
+		queue_cancel(&p[0].t);
+		arm_tick(&p[1], i + 50);
+		queue_cancel(&p[1].t);
+		to_tick(rig, i);
+		KUNIT_EXPECT_EQ(test, (i + 50) * TICK, sleep_until(rig));
+		queue_awake(&rig->wheel);
+	}
+}
+
 /* Timeouts that are cancelled where they are filed do not wake the worker at their ticks. */
 static void cancelled_where_filed(struct kunit *test)
 {
@@ -890,6 +909,22 @@ static u64 rarely_soon(struct rnd_state *rnd, unsigned int i, u64 now, u64 until
 	return now + (i % 100 ? 240 * MS : 5 * MS);
 }
 
+static u64 at_once_or_far(struct rnd_state *rnd, unsigned int i, u64 now, u64 until)
+{
+	return now + (i % 3 ? 240 * MS : 0);
+}
+
+static u64 after_5_ms(struct rnd_state *rnd, unsigned int i, u64 now, u64 until)
+{
+	return now + 5 * MS;
+}
+
+/* The worker does not see the deadline that it had. */
+static bool push_back(struct hwtimer_timeout *t)
+{
+	return !queue_touch(t, HOUR);
+}
+
 static u64 anywhere(struct rnd_state *rnd, unsigned int i, u64 now, u64 until)
 {
 	return now + MS + prandom_u32_state(rnd) % (250 * NSEC_PER_MSEC);
@@ -922,6 +957,9 @@ static const struct pattern patterns[] = {
 	{ "alternating", alternating, queue_cancel },
 	{ "alternating, shut down", alternating, queue_timeout_shutdown },
 	{ "rarely soon", rarely_soon, queue_cancel },
+	{ "at once or far", at_once_or_far, queue_cancel },
+	{ "at once or far, released", at_once_or_far, NULL, true },
+	{ "pushed back at once", after_5_ms, push_back, false, 100 },
 	{ "anywhere", anywhere, queue_cancel },
 	{ "anywhere, kept", anywhere },
 	{ "any magnitude", any_magnitude, queue_cancel },
@@ -1007,6 +1045,8 @@ static void run_pattern(struct kunit *test, const struct pattern *pattern, u64 s
 	if (!pattern->end && !pattern->release)
 		return;
 	KUNIT_EXPECT_EQ(test, 0, rig->fired);
+	if (pattern->pending)
+		return;
 	run_until(rig, until, rig->now, &kicks, &wakes);
 	wakes = 0;
 	soon = until < rig->now + QUEUE_SPELL_NS;
@@ -1071,6 +1111,7 @@ WHEEL_SUITES(sleep,
 	KUNIT_CASE(naps),
 	KUNIT_CASE(detach_keeps_limit),
 	KUNIT_CASE(over_once),
+	KUNIT_CASE(at_once_now_and_then),
 	KUNIT_CASE(cancelled_where_filed),
 	KUNIT_CASE(look_meanwhile),
 	KUNIT_CASE(held_up_before_push),
