@@ -207,6 +207,7 @@
 #include <linux/errno.h>
 #include <linux/hash.h>
 #include <linux/irqflags.h>
+#include <linux/jiffies.h>
 #include <linux/log2.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
@@ -1315,6 +1316,13 @@ static noinline void look_around(struct hwtimer_wheel *w, unsigned int *budget)
 		w->pass.awaited = w->pass.looking;
 }
 
+/* Others have a share of the worker's time, however long callbacks or release functions take. */
+static __always_inline void end_if_long(const struct hwtimer_wheel *w, unsigned int *budget)
+{
+	if (unlikely(time_after(jiffies, w->pass.ends)))
+		*budget = 0;
+}
+
 static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		   hwtimer_fn_t fn, u64 deadline, unsigned int *budget)
 {
@@ -1334,6 +1342,7 @@ static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	w->pass.ended = t;
 	if (unlikely(atomic_read(&w->waiters)))
 		look_around(w, budget);
+	end_if_long(w, budget);
 }
 
 /* Note what is due, and count the visit, and the tick if a bucket of level 0 is visited. */
@@ -1433,6 +1442,7 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 
 	if (unlikely(atomic_read(&w->waiters)))
 		look_around(w, budget);
+	w->pass.ends = jiffies + 1;
 	while ((node = wheel_take(&w->wheel, w->pass.target, budget)))
 		settle(w, list_entry(node, struct hwtimer_timeout, node), budget);
 	w->pass.in_row = false;
@@ -1463,6 +1473,7 @@ static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 	struct llist_node *node;
 	struct queue_cpu *pcpu;
 
+	w->pass.ends = jiffies + 1;
 	if (cpu >= nr_cpu_ids && !w->releases.next) {
 		cpu = cpumask_first(cpu_possible_mask);
 		w->releases.next = w->releases.aside;
@@ -1481,6 +1492,7 @@ static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 			node = w->releases.next;
 			w->releases.next = node->next;
 			call_released(w, llist_entry(node, struct hwtimer_timeout, request));
+			end_if_long(w, budget);
 		}
 		if (cpu >= nr_cpu_ids)
 			break;
@@ -1540,7 +1552,8 @@ static void answer_look(struct hwtimer_wheel *w)
  *
  * At the end of each call, release functions are called: as many as the budget has left, and at
  * least half of @budget, or an eighth while something is due. So neither those who release nor
- * those who arm timeouts without a pause keep the others waiting.
+ * those who arm timeouts without a pause keep the others waiting. Nor do callbacks and release
+ * functions that take long: they use up the budget after two jiffies.
  *
  * If producers push faster than the worker drains, each pass takes longer than the one before. So
  * that this delays only the timeouts whose requests wait, a drain that takes more than a tick, and

@@ -216,6 +216,7 @@ struct queue_releases {
  * @looking: the same, as of the last one that it has begun
  * @spare: how much more this call may drain there, in units of its budget; at first @share of the
  *	drain
+ * @ends: after these jiffies, this call settles no more, or calls no more release functions
  * @in_row: since the last callback the worker has done nothing but claim the next timeout. For
  *	@ops->call, which sets or clears it after each callback; cleared by the queue
  */
@@ -229,6 +230,7 @@ struct queue_pass {
 	int			awaited;
 	int			looking;
 	unsigned int		spare;
+	unsigned long		ends;
 	bool			in_row;
 };
 

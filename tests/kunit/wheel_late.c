@@ -6,6 +6,7 @@
 #include <kunit/test.h>
 #include <linux/list.h>
 #include <linux/minmax.h>
+#include <linux/sched.h>
 
 #include "wheel_rig.h"
 
@@ -22,6 +23,58 @@ static void rows_of_callbacks(struct kunit *test)
 	to_tick(rig, 2 * SLOTS);
 	KUNIT_EXPECT_EQ(test, 5, rig->fired);
 	KUNIT_EXPECT_EQ(test, 2U + 1, rig->in_row);
+}
+
+static void two_jiffies(struct probe *p)
+{
+	schedule_timeout_uninterruptible(2);
+}
+
+/* Callbacks that take long do not keep others waiting for their shares of the worker's time. */
+static void long_callbacks(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 5);
+	unsigned int i;
+
+	for (i = 0; i < 5; i++)
+		arm_tick(&p[i], 2);
+	to_tick(rig, 1);
+	for (i = 0; i < 4; i++)
+		p[i].then = two_jiffies;
+	queue_release(&p[4].t, probe_released);
+	rig->now = 2 * TICK;
+	for (i = 0; i < 4; i++) {
+		KUNIT_EXPECT_EQ(test, i < 3, queue_advance(&rig->wheel, rig->now, QUEUE_BUDGET));
+		KUNIT_EXPECT_EQ(test, i + 1, rig->fired);
+		KUNIT_EXPECT_EQ(test, 1, p[4].released);
+	}
+}
+
+static void released_slowly(struct hwtimer_timeout *t)
+{
+	probe_released(t);
+	schedule_timeout_uninterruptible(2);
+}
+
+/* Nor do release functions that take long. */
+static void long_releases(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 6);
+	unsigned int i;
+
+	for (i = 0; i < 6; i++)
+		arm_tick(&p[i], 2 + i);
+	to_tick(rig, 1);
+	for (i = 0; i < 3; i++)
+		queue_release(&p[i].t, released_slowly);
+	for (i = 0; i < 3; i++) {
+		rig->now = (5 + i) * TICK;
+		KUNIT_EXPECT_EQ(test, i < 2, queue_advance(&rig->wheel, rig->now, QUEUE_BUDGET));
+		KUNIT_EXPECT_EQ(test, i + 1, p[0].released + p[1].released + p[2].released);
+		expect_fired(&p[3 + i], 1, 5 + i);
+	}
 }
 
 /* Looks at a bucket, and counts what is shown. */
@@ -350,4 +403,6 @@ WHEEL_SUITES(late,
 	KUNIT_CASE(look_at_never),
 	KUNIT_CASE(look_at_nothing),
 	KUNIT_CASE(rows_of_callbacks),
+	KUNIT_CASE(long_callbacks),
+	KUNIT_CASE(long_releases),
 	KUNIT_CASE(budgets));
