@@ -2,6 +2,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +18,8 @@
 
 /* Exit status if the command could not be run, as in a shell. */
 #define NOT_RUN		127
+#define CGROUPS		"/sys/fs/cgroup"
+#define CGROUP_NAME	"hwtimer-run-"
 
 static struct lane {
 	const char	*name;
@@ -28,6 +32,7 @@ enum { FAST, SLOW, LANES };
 static struct lane_options options;
 static struct job *to_launch;
 static int epoll_fd;
+static char *cgroup_pattern;	/* of the control groups of runs; NULL: they have none */
 static struct hwtimer *timers;
 
 void runs_append(struct runs *runs, struct run *run)
@@ -49,6 +54,75 @@ struct run *runs_take(struct runs *runs)
 	return run;
 }
 
+/* Write @text to a file of a control group. */
+static void cgroup_write(const char *cgroup, const char *file, const char *text)
+{
+	char *name = g_build_filename(cgroup, file, NULL);
+	int fd = open(name, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		warn("%s", name);
+	if (fd >= 0)
+		close(fd);
+	g_free(name);
+}
+
+/* Remove the control groups of runs whose processes are gone. */
+static void cgroups_sweep(void)
+{
+	glob_t found;
+	size_t i;
+
+	if (cgroup_pattern && !glob(cgroup_pattern, 0, NULL, &found)) {
+		for (i = 0; i < found.gl_pathc; i++)
+			rmdir(found.gl_pathv[i]);
+		globfree(&found);
+	}
+}
+
+/* Each run has a control group in that of the scheduler, if that is of version 2 and is allowed. */
+static void cgroups_find(void)
+{
+	char *text, *at;
+
+	if (!g_file_get_contents("/proc/self/cgroup", &text, NULL, NULL))
+		return;
+	at = g_str_has_prefix(text, "0::") ? text : strstr(text, "\n0::");
+	if (at) {
+		at = strstr(at, "0::") + 3;
+		at[strcspn(at, "\n")] = 0;
+		cgroup_pattern = g_build_filename(CGROUPS, at, CGROUP_NAME "*", NULL);
+	}
+	g_free(text);
+}
+
+static void cgroup_make(struct job *job)
+{
+	if (!cgroup_pattern)
+		return;
+	job->cgroup = g_strdup_printf("%.*s%d-%lld", (int)strlen(cgroup_pattern) - 1,
+				      cgroup_pattern, getpid(), job->running->id);
+	if (mkdir(job->cgroup, 0755)) {
+		g_free(job->cgroup);
+		job->cgroup = NULL;
+	}
+}
+
+static void cgroup_forget(struct job *job)
+{
+	g_free(job->cgroup);
+	job->cgroup = NULL;
+	cgroups_sweep();
+}
+
+/* Kill the command of the job, and what it has started. The child was not reaped. */
+static void kill_run(const struct job *job)
+{
+	kill(-job->pid, SIGKILL);
+	if (job->cgroup)
+		cgroup_write(job->cgroup, "cgroup.kill", "1");
+}
+
 void lanes_setup(const struct lane_options *wanted, int epoll, struct hwtimer *handle)
 {
 	options = *wanted;
@@ -56,6 +130,8 @@ void lanes_setup(const struct lane_options *wanted, int epoll, struct hwtimer *h
 	lanes[SLOW].places = options.slow_places;
 	epoll_fd = epoll;
 	timers = handle;
+	cgroups_find();
+	cgroups_sweep();
 }
 
 /* Queue the job on a lane if one of its runs waits and none is running. */
@@ -87,9 +163,8 @@ static void cover(struct job *job)
 	}
 	if (!job->running || job->ending)
 		return;
-	/* The child was not reaped, so its pid still identifies its process group. */
 	job->ending = "covered";
-	kill(-job->pid, SIGKILL);
+	kill_run(job);
 }
 
 /* Let lanes_limit() be called at job->deadline, or now if that is NEVER. */
@@ -136,7 +211,7 @@ void lanes_limit(struct job *job)
 		lanes_end(job, "timeout");
 	} else {
 		job->deadline = NEVER;
-		kill(-job->pid, SIGKILL);
+		kill_run(job);
 	}
 }
 
@@ -226,6 +301,8 @@ static void __attribute__((noreturn)) be_child(const struct job *job, pid_t sche
 	if (getppid() != scheduler)
 		_exit(NOT_RUN);
 	setpgid(0, 0);
+	if (job->cgroup)
+		cgroup_write(job->cgroup, "cgroup.procs", "0");
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
@@ -246,6 +323,7 @@ static bool launch(struct job *job)
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = job };
 	pid_t scheduler = getpid();
 
+	cgroup_make(job);
 	job->launched = clock_ns(CLOCK_MONOTONIC);
 	job->pid = fork();
 	if (!job->pid)
@@ -276,6 +354,7 @@ int lanes_launch(void)
 		to_launch = job->next;
 		if (launch(job))
 			continue;
+		cgroup_forget(job);
 		finish(job, "done", NEVER, NOT_RUN);
 		job_put(job);
 		failed++;
@@ -307,7 +386,7 @@ void lanes_forget(void)
 void lanes_kill(struct job *job)
 {
 	if (job->running)
-		kill(-job->pid, SIGKILL);
+		kill_run(job);
 }
 
 void lanes_reap(struct job *job)
@@ -331,6 +410,10 @@ void lanes_reap(struct job *job)
 	job->deadline = NEVER;
 	if (job->limit)
 		set_limit(job);
+	/* What the command has started, if it ended by SIGTERM. */
+	if (job->cgroup && job->ending)
+		cgroup_write(job->cgroup, "cgroup.kill", "1");
+	cgroup_forget(job);
 	finish(job, state, took, info.si_status + (killed ? 128 : 0));
 	job_put(job);
 }

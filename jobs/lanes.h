@@ -51,6 +51,7 @@ struct job {
 	const char	*ending;	/* state of the run that is being ended; or NULL */
 	__s64		deadline;	/* CLOCK_MONOTONIC, when to end or kill the run; or NEVER */
 	hwtimer_id	limit;		/* timeout for that; 0: none */
+	char		*cgroup;	/* control group of the run; NULL: it has none */
 	pid_t		pid;
 	int		pidfd;
 	__s64		launched;	/* CLOCK_MONOTONIC */

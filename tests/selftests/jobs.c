@@ -5,6 +5,7 @@
  */
 #include "common.h"
 
+#include <glob.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
@@ -679,6 +680,40 @@ TEST_F(jobs, runs_have_a_limit)
 	EXPECT_EQ(1, COUNT("name = 'polite' AND status = 3 AND took >= 300000000"));
 	EXPECT_EQ(0, COUNT("name = 'quick' AND state = 'timeout'"));
 	STOP();
+}
+
+/* How many control groups of runs there are. */
+static size_t count_groups(void)
+{
+	glob_t found = { };
+
+	glob("/sys/fs/cgroup/hwtimer-run-*", 0, NULL, &found);
+	return found.gl_pathc;
+}
+
+/* A process that left the group of its command; a guest has control groups of version 2. */
+TEST_F(jobs, nothing_escapes_its_limit)
+{
+	static const char escape[] = LOG "; setsid sleep 1000 & echo $! >>escaped; ";
+	char wait[128], exit[128];
+	size_t before;
+
+	if (access("/sys/fs/cgroup/cgroup.procs", F_OK))
+		SKIP(return, "no control groups of version 2");
+	snprintf(wait, sizeof(wait), "%strap '' TERM; wait; sleep 1000", escape);
+	snprintf(exit, sizeof(exit), "%strap 'exit 3' TERM; wait", escape);
+	ADD("deaf", "--every", "1h", "--first", "0s", "--timeout", "300ms", "--grace", "100ms",
+	    SHELL(wait));
+	ADD("polite", "--every", "1h", "--first", "0s", "--timeout", "300ms", SHELL(exit));
+	before = count_groups();
+	START();
+	await(COUNT("state = 'timeout'") == 2);
+	await(!still_there("escaped", 2, 0));
+	STOP();
+	/* The first one removes the groups of processes that were just killed. */
+	START();
+	STOP();
+	EXPECT_EQ(before, count_groups());
 }
 
 TEST_F(jobs, runs_are_stopped)
