@@ -27,6 +27,8 @@ __s64 schedule_next(const struct schedule *s, __s64 due, __s64 after)
 	GTimeZone *zone;
 	time_t next;
 
+	if (s->once)
+		return NEVER;
 	if (s->every)
 		return due + ((after - due) / s->every + 1) * s->every;
 	/* Not the one of before: somebody may have changed it. */
@@ -48,7 +50,7 @@ struct plan plan_due(const struct schedule *s, enum misfire misfire, __s64 due, 
 
 	if (!plan.run)
 		plan.missed = due;
-	else if (plan.next != NEVER && plan.next < now)
+	else if (misfire != MISFIRE_ALL && plan.next != NEVER && plan.next < now)
 		plan.missed = plan.next;
 	if (plan.missed != NEVER)
 		plan.next = schedule_next(s, plan.missed, now);
@@ -59,8 +61,8 @@ __s64 plan_again(const struct schedule *s, __s64 next, __s64 now, __s64 ran, __s
 {
 	__s64 after = s->first > now ? s->first - 1 : now;
 
-	if (next == NEVER)
-		return NEVER;
+	if (next == NEVER || s->once)
+		return next;
 	if (s->every)
 		next += change;
 	if (next <= now)

@@ -9,9 +9,10 @@
 #include "cron.h"
 #include "times.h"
 
-/* When a job is due: by @cron, or every so many ns. */
+/* When a job is due: by @cron, every so many ns, or once. */
 struct schedule {
-	__s64		every;		/* 0: by cron */
+	__s64		every;		/* 0: by cron, or once */
+	bool		once;
 	__s64		first;		/* not before this; 0: no limit */
 	struct cron	cron;
 	GTimeZone	*zone;		/* for cron; NULL: the machine's */

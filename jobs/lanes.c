@@ -83,7 +83,7 @@ static void cgroups_sweep(void)
 /* Each run has a control group in that of the scheduler, if that is of version 2 and is allowed. */
 static void cgroups_find(void)
 {
-	char *text, *at;
+	char *text, *at, *mine;
 
 	if (!g_file_get_contents("/proc/self/cgroup", &text, NULL, NULL))
 		return;
@@ -91,7 +91,10 @@ static void cgroups_find(void)
 	if (at) {
 		at = strstr(at, "0::") + 3;
 		at[strcspn(at, "\n")] = 0;
-		cgroup_pattern = g_build_filename(CGROUPS, at, CGROUP_NAME "*", NULL);
+		mine = g_build_filename(CGROUPS, at, "cgroup.procs", NULL);
+		if (!access(mine, W_OK))
+			cgroup_pattern = g_build_filename(CGROUPS, at, CGROUP_NAME "*", NULL);
+		g_free(mine);
 	}
 	g_free(text);
 }
@@ -224,6 +227,8 @@ static void drop_stale(struct job *job)
 	__s64 stale = clock_ns(CLOCK_MONOTONIC) - options.window;
 	struct run *run;
 
+	if (job->misfire == MISFIRE_ALL)
+		return;
 	while ((run = job->waiting.first) && run->next && run->queued < stale) {
 		runs_take(&job->waiting);
 		job->missed = store_skipped(run->id, job->missed);

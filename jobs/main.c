@@ -33,7 +33,8 @@
 #define COUNT_MAX	400
 
 static const char usage[] =
-	"usage: hwtimer-jobs DB add NAME {--cron EXPRESSION | --every TIME} [OPTION]... -- COMMAND...\n"
+	"usage: hwtimer-jobs DB add NAME {--cron EXPRESSION | --every TIME | --at DATE} [OPTION]...\n"
+	"                    -- COMMAND...\n"
 	"       hwtimer-jobs DB remove NAME\n"
 	"       hwtimer-jobs DB stop NAME\n"
 	"       hwtimer-jobs DB list\n"
@@ -52,10 +53,12 @@ static const char usage[] =
 	"  --dst once|clock   what the clock shows twice is due once, and what it skips after that\n"
 	"                     [default]; or as often as the clock shows it\n"
 	"  --every TIME       at least 10ms\n"
+	"  --at DATE          once, as '2027-01-31 13:00'\n"
 	"  --first TIME       when its due times begin, from now; -TIME: they began before.\n"
 	"                     Default: one period from now; with --cron, now\n"
-	"  --misfire nothing|once\n"
-	"                     late by more than the window: do nothing [default], or run once now\n"
+	"  --misfire nothing|once|all\n"
+	"                     late by more than the window: do nothing [default], run once now, or\n"
+	"                     run once for each due time that has passed\n"
 	"  --block serial|discard|cover\n"
 	"                     due while it runs: wait for that [default], but of those that\n"
 	"                     wait for longer than the window only the last one is run; discard\n"
@@ -155,6 +158,27 @@ static void split_zone(struct job_row *row)
 	row->cron = rest + strspn(rest, " \t");
 }
 
+/* Returns the time that is @text, to minutes or seconds. */
+static __s64 date(const char *text, const char *zone)
+{
+	GTimeZone *tz = zone ? g_time_zone_new_identifier(zone) : g_time_zone_new_local();
+	GDateTime *time;
+	char *full;
+	__s64 ns;
+
+	if (!tz)
+		misuse("there is no time zone '%s'", zone);
+	full = g_strconcat(text, strlen(text) == strlen("2027-01-31 13:00") ? ":00" : "", NULL);
+	time = g_date_time_new_from_iso8601(full, tz);
+	if (!time)
+		misuse("--at takes a date such as '2027-01-31 13:00', not '%s'", text);
+	ns = g_date_time_to_unix(time) * NS_PER_S;
+	g_date_time_unref(time);
+	g_time_zone_unref(tz);
+	g_free(full);
+	return ns;
+}
+
 static void add(const char *path, int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -162,6 +186,7 @@ static void add(const char *path, int argc, char **argv)
 		{ "every", required_argument, NULL, 'e' },
 		{ "timezone", required_argument, NULL, 'z' },
 		{ "dst", required_argument, NULL, 'd' },
+		{ "at", required_argument, NULL, 'a' },
 		{ "first", required_argument, NULL, 'f' },
 		{ "timeout", required_argument, NULL, 't' },
 		{ "grace", required_argument, NULL, 'g' },
@@ -171,7 +196,7 @@ static void add(const char *path, int argc, char **argv)
 	};
 	struct job_row row = { .name = argv[1], .timeout = NEVER, .grace = 10 * NS_PER_S };
 	struct schedule schedule = { };
-	const char *first = NULL;
+	const char *first = NULL, *at = NULL;
 	char why[128];
 	int option;
 
@@ -194,6 +219,9 @@ static void add(const char *path, int argc, char **argv)
 			row.every = duration("--every", optarg, EVERY_MIN);
 			schedule.every = row.every;
 			break;
+		case 'a':
+			at = optarg;
+			break;
 		case 'f':
 			first = optarg;
 			break;
@@ -204,7 +232,7 @@ static void add(const char *path, int argc, char **argv)
 			row.grace = duration("--grace", optarg, 0);
 			break;
 		case 'm':
-			row.misfire = word("misfire", optarg, misfires, 2);
+			row.misfire = word("misfire", optarg, misfires, 3);
 			break;
 		case 'b':
 			row.block = word("block", optarg, blocks, 3);
@@ -213,24 +241,31 @@ static void add(const char *path, int argc, char **argv)
 			misuse("add NAME {--cron EXPRESSION | --every TIME} -- COMMAND...");
 		}
 	}
-	if (!row.cron == !row.every)
-		misuse("either --cron or --every says when job '%s' is due", row.name);
+	if (!!row.cron + !!row.every + !!at != 1)
+		misuse("either --cron, --every or --at says when job '%s' is due", row.name);
+	if (at && first)
+		misuse("--first or --at, but not both");
 	if (row.cron)
 		split_zone(&row);
-	else if (row.zone)
-		misuse("--timezone is for --cron");
+	else if (row.zone && !at)
+		misuse("--timezone is for --cron and --at");
 	if (row.cron && !schedule_parse(&schedule, row.cron, row.zone, why, sizeof(why)))
 		misuse("--cron '%s': %s", row.cron, why);
 	schedule.cron.by_clock |= row.by_clock;
 	if (optind == argc)
 		misuse("there is no COMMAND for job '%s'", row.name);
 
-	if (first_time(&row, &schedule, first, wall_now()) == NEVER)
+	if (at) {
+		row.every = NEVER;
+		row.next = date(at, row.zone);
+	} else if (first_time(&row, &schedule, first, wall_now()) == NEVER) {
 		misuse("--cron '%s' is never due", row.cron);
+	}
 	store_open(path, true);
 	/* So that a scheduler does not add what the clock was set by before that. */
 	store_steps();
-	row.next = first_time(&row, &schedule, first, store_now());
+	if (!at)
+		row.next = first_time(&row, &schedule, first, store_now());
 	store_add(&row, argv + optind);
 	store_commit();
 }
@@ -290,7 +325,8 @@ static void list(const char *path)
 	       "ZONE");
 	while (store_each_job(&row)) {
 		show_text(16, row.name);
-		show_text(20, row.cron ?: show_duration(row.every, every));
+		show_text(20, row.cron ?: row.every == NEVER ? "once" :
+			  show_duration(row.every, every));
 		printf("%-8s %-8s %-23s ", misfires[row.misfire], blocks[row.block],
 		       show_time(row.next, next));
 		show_text(0, row.zone ?: "");

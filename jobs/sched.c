@@ -4,7 +4,7 @@
  * the jobs whose next due time is within the window. One transaction makes a planned row of the
  * due time and sets the job's next due time. Each job has one timeout, for its first planned row.
  *
- *	late by more than the window	a misfire: missed, or run once now; but not if it is late
+ *	late by more than the window	a misfire: missed, or run now; but not if it is late
  *					because this scheduler was held up, as by the database
  *	late by less			run now; later due times that have passed are missed
  *	not late			scheduled
@@ -111,7 +111,9 @@ static bool row_schedule(const struct job_row *row, struct schedule *s)
 {
 	char why[128];
 
-	*s = (struct schedule){ .every = row->cron ? 0 : row->every, .first = row->first };
+	*s = (struct schedule){ .first = row->first };
+	s->once = !row->cron && row->every == NEVER;
+	s->every = row->cron || s->once ? 0 : row->every;
 	if (row->cron && !schedule_parse(s, row->cron, row->zone, why, sizeof(why))) {
 		warnx("job '%s' is not run: '%s': %s", row->name, row->cron, why);
 		return false;

@@ -12,7 +12,7 @@
 /* How many rows are deleted in a transaction, for which schedulers wait. */
 #define TRIM_MAX	((__s64)4096)
 
-const char *const misfires[] = { "nothing", "once" };
+const char *const misfires[] = { "nothing", "once", "all" };
 const char *const blocks[] = { "serial", "discard", "cover" };
 const char *const dsts[] = { "once", "clock" };
 
@@ -231,7 +231,7 @@ static bool job_row(enum query q, bool found, struct job_row *job)
 		return false;
 	*job = (struct job_row){
 		.id = db->number(q, 0), .name = db->text(q, 1), .cron = db->text(q, 2),
-		.every = db->number(q, 3), .misfire = index_of(db->text(q, 4), misfires, 2),
+		.every = db->number(q, 3), .misfire = index_of(db->text(q, 4), misfires, 3),
 		.block = index_of(db->text(q, 5), blocks, 3), .next = db->number(q, 6),
 		.zone = db->text(q, 7), .by_clock = index_of(db->text(q, 8), dsts, 2),
 		.first = db->number(q, 9), .steps = db->number(q, 10),

@@ -18,13 +18,13 @@
 enum block { BLOCK_SERIAL, BLOCK_DISCARD, BLOCK_COVER };
 
 /* Names in the table and on the command line. */
-extern const char *const misfires[2], *const blocks[3], *const dsts[2];
+extern const char *const misfires[3], *const blocks[3], *const dsts[2];
 
 struct job_row {
 	__s64		id;
 	const char	*name;
 	const char	*cron;		/* NULL: use every */
-	__s64		every;
+	__s64		every;		/* NEVER, and no cron: it is due once */
 	const char	*zone;		/* for cron; NULL: the machine's */
 	bool		by_clock;	/* due as often as the clock shows the time, or never */
 	__s64		first;		/* not due before this; 0: no limit */

@@ -104,7 +104,7 @@ static const char *const queries[QUERIES] = {
 	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE id IN"
 		" (SELECT run.id FROM run JOIN job ON job.id = run.job"
 		"	WHERE state = 'planned' AND due < $1 AND owner IS NULL AND NOT"
-		"	(misfire = 'once' AND (next IS NULL OR next >= $1) AND due ="
+		"	(misfire = 'all' OR misfire = 'once' AND (next IS NULL OR next >= $1) AND due ="
 		"		(SELECT min(due) FROM run AS r"
 		"			WHERE r.job = job.id AND state = 'planned'))"
 		"	FOR UPDATE SKIP LOCKED)",

@@ -28,7 +28,7 @@ static const char schema[] =
 	"	name TEXT NOT NULL UNIQUE,"
 	"	cron TEXT,"
 	"	every INTEGER,"
-	"	misfire TEXT NOT NULL CHECK (misfire IN ('nothing', 'once')),"
+	"	misfire TEXT NOT NULL CHECK (misfire IN ('nothing', 'once', 'all')),"
 	"	block TEXT NOT NULL CHECK (block IN ('serial', 'discard', 'cover')),"
 	"	next INTEGER,"
 	"	zone TEXT,"
@@ -37,7 +37,7 @@ static const char schema[] =
 	"	steps INTEGER NOT NULL,"
 	"	timeout INTEGER,"
 	"	grace INTEGER NOT NULL,"
-	"	CHECK ((cron IS NULL) <> (every IS NULL)),"
+	"	CHECK (cron IS NULL OR every IS NULL),"
 	"	CHECK (every > 0)"
 	") STRICT;"
 	"CREATE INDEX job_next ON job (next);"
@@ -99,10 +99,10 @@ static const char *const queries[QUERIES] = {
 	[INTERRUPT] = "UPDATE run SET state = 'interrupted', ended = now_ns()"
 		" WHERE state = 'started'",
 	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE state = 'planned' AND due < $1 AND NOT"
-		" EXISTS (SELECT 1 FROM job WHERE id = run.job AND misfire = 'once'"
+		" EXISTS (SELECT 1 FROM job WHERE id = run.job AND (misfire = 'all' OR misfire = 'once'"
 		"	AND (next IS NULL OR next >= $1)"
 		"	AND run.due = (SELECT min(due) FROM run"
-		"		WHERE job = job.id AND state = 'planned'))",
+		"		WHERE job = job.id AND state = 'planned')))",
 	[EACH_PLANNED] = "SELECT id, job, due FROM run WHERE state = 'planned' ORDER BY due",
 	[STEPS_LOCKED] = "SELECT steps FROM clock",
 	[SET_BOOT] = "UPDATE clock SET boot = $1, base = $2 WHERE boot IS NOT $1",

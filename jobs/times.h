@@ -16,7 +16,7 @@
 #define NEVER		(-1LL)
 
 /* What becomes of a due time that is too late, but not by the scheduler's own delay. */
-enum misfire { MISFIRE_NOTHING, MISFIRE_ONCE };
+enum misfire { MISFIRE_NOTHING, MISFIRE_ONCE, MISFIRE_ALL };
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 

@@ -129,6 +129,7 @@ static const struct planned {
 	{ NULL, MISFIRE_ONCE, 0, 6, 0, "misfire", true, 1, 3600 },
 	{ NULL, MISFIRE_NOTHING, 0, 7200, 0, "misfire", false, 0, 10800 },
 	{ NULL, MISFIRE_ONCE, 0, 7201, 0, "misfire", true, 3600, 10800 },
+	{ NULL, MISFIRE_ALL, 0, 7201, 0, "misfire", true, 1, 3600 },
 	/* The database was locked for 16 s: the scheduler is to blame, and runs it. */
 	{ NULL, MISFIRE_NOTHING, 0, 16, 16, "late", true, 1, 3600 },
 	{ "0 12 * * *", MISFIRE_NOTHING, 0, 16, 16, "late", true, 1, 86400 },

@@ -41,6 +41,7 @@ JOBS = {    # name: schedule as the page has it, options of "jobs add"
     EVIL: ("every 1 d", ["--every", "1d"]),
     "  ä \u202eoverride": ("every 1500 ms", ["--every", "1.5s"]),
     LONG: ("every 2 h", ["--every", "2h"]),
+    "single": ("once", ["--at", "2099-01-01 00:00"]),
     **{f"many{i:02}": ("every 1 h", ["--every", "1h"]) for i in range(55)},
 }
 STATES = ["done", "done", "failed", "covered", "discarded", "missed", "interrupted"]

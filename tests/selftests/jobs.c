@@ -512,6 +512,7 @@ TEST_F(jobs, late_early_and_missed)
 {
 	ADD("nothing", "--every", "1000s", "--first", "-1h", SHELL(LOG));
 	ADD("once", "--every", "1000s", "--first", "-1h", "--misfire", "once", SHELL(LOG));
+	ADD("all", "--every", "1000s", "--first", "-1h", "--misfire", "all", SHELL(LOG));
 	ADD("late", "--every", "1000s", "--first", "-10s", SHELL(LOG));
 	ADD("often", "--every", "3s", "--first", "-10s", SHELL(LOG));
 	ADD("soon", "--every", "1000s", "--first", "1s", SHELL(LOG));
@@ -524,7 +525,9 @@ TEST_F(jobs, late_early_and_missed)
 	await(COUNT("name = 'soon' AND state = 'done'"));
 	await(COUNT("name = 'once' AND state = 'done'"));
 	await(COUNT("name = 'often' AND state = 'done'") >= 2);
+	await(COUNT("name = 'all' AND state = 'done'") == 4);
 	STOP();
+	EXPECT_EQ(4, COUNT("name = 'all' AND cause = 'misfire'"));
 	/* One row for the four missed ones. */
 	EXPECT_EQ(1, COUNT("name = 'nothing'"));
 	EXPECT_EQ(1, COUNT("name = 'nothing' AND state = 'missed' AND until - due = 4 * every"));
@@ -574,6 +577,33 @@ TEST_F(jobs, planned_and_too_late)
 	EXPECT_EQ(2, COUNT("name = 'both' AND state = 'missed' AND cause = 'due'"));
 	EXPECT_EQ(1, COUNT("name = 'both' AND state = 'done' AND cause = 'misfire'"));
 	EXPECT_EQ(1, COUNT("name = 'both' AND state = 'missed' AND cause = 'misfire'"));
+}
+
+TEST_F(jobs, due_once)
+{
+	time_t soon = time(NULL) + 3;
+	char text[32];
+
+	strftime(text, sizeof(text), "%F %T", gmtime(&soon));
+	ADD("soon", "--at", text, "--timezone", "UTC", SHELL(LOG));
+	EXPECT_EQ((__s64)(soon * NSEC_PER_SEC), sql("SELECT next FROM job"));
+	ADD("past", "--at", "2026-01-01 00:00", "--misfire", "once", SHELL(LOG));
+	ADD("gone", "--at", "2026-01-01 00:00:01", SHELL(LOG));
+	START();
+	await(COUNT("name = 'past' AND state = 'done'"));
+	await(COUNT("name = 'soon' AND state = 'planned'") ||
+	      COUNT("name = 'soon' AND state = 'done'"));
+	EXPECT_EQ(128 + SIGKILL, end_scheduler(SIGKILL));
+	START();
+	await(COUNT("name = 'soon' AND state = 'done'"));
+	STOP();
+	START();
+	STOP();
+	EXPECT_EQ(3, COUNT("until IS NULL AND next IS NULL"));
+	EXPECT_EQ(1, COUNT("name = 'gone' AND state = 'missed'"));
+	EXPECT_EQ(3, COUNT("1"));
+	FAIL(2, "--at takes a date", "db", "add", "a", "--at", "tomorrow", "--", "true");
+	FAIL(2, "not both", "db", "add", "a", "--at", text, "--first", "1s", "--", "true");
 }
 
 TEST_F(jobs, serial_runs_wait)
@@ -994,7 +1024,7 @@ TEST_F(jobs, says_what_is_wrong)
 	FAIL(2, "missing", "db");
 	FAIL(2, "'nosuch'", "db", "nosuch");
 	FAIL(2, "NAME", "db", "add");
-	FAIL(2, "either --cron or --every", "db", "add", "a", "--", "true");
+	FAIL(2, "either --cron, --every or --at", "db", "add", "a", "--", "true");
 	FAIL(2, "no COMMAND", "db", "add", "a", "--every", "1s");
 	FAIL(2, "--every takes a time", "db", "add", "a", "--every", "9ms", "--", "true");
 	FAIL(2, "--every takes a time", "db", "add", "a", "--every", "5", "--", "true");
