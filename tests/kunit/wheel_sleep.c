@@ -467,6 +467,21 @@ static void last_taken(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
 }
 
+/* If that takes more than a share, the worker goes on instead of sleeping. */
+static void last_taken_in_part(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, QUEUE_BUDGET);
+	unsigned int i;
+
+	to_tick(rig, 1);
+	for (i = 0; i < QUEUE_BUDGET; i++)
+		arm_tick(&p[i], 100);
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 100ULL * TICK, sleep_until(rig));
+}
+
 /* So does a release, by the deadline that its timeout had. */
 static void released_covers(struct kunit *test)
 {
@@ -1104,6 +1119,7 @@ WHEEL_SUITES(sleep,
 	KUNIT_CASE(far_wakes),
 	KUNIT_CASE(request_in_time),
 	KUNIT_CASE(last_taken),
+	KUNIT_CASE(last_taken_in_part),
 	KUNIT_CASE(released_covers),
 	KUNIT_CASE(release_deep),
 	KUNIT_CASE(short_cover),
