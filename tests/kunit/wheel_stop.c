@@ -574,8 +574,8 @@ static void wait_in_row(struct kunit *test)
 	arm_tick(&p[4], 1000);
 	to_tick(rig, 1);
 	arm_tick(&p[5], 1000);
-	rig->now = 3 * TICK;
-	KUNIT_EXPECT_FALSE(test, queue_advance(&rig->wheel, rig->now, 100));
+	/* Jiffies may move while a callback waits, and end a call. */
+	to_tick(rig, 3);
 	KUNIT_EXPECT_EQ(test, 4U, rig->fired);
 	KUNIT_EXPECT_FALSE(test, queue_holds(&p[5].t));
 	end_waits();
@@ -644,7 +644,7 @@ static void wait_among_releases(struct kunit *test)
 		p[i].other = &p[2];
 		queue_release(&p[i].t, wait_or_expect_end);
 	}
-	KUNIT_EXPECT_FALSE(test, queue_advance(&rig->wheel, rig->now, 100));
+	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 2U, p[0].released + p[1].released);
 	end_waits();
 }
