@@ -31,7 +31,7 @@ struct value {
 
 #define PARAMETERS_MAX	11
 
-/* Whoever changes the tables of either database changes this, and VERSION in jobs_web. */
+/* Whoever changes the tables of either database changes this, and VERSION in web/store.py. */
 #define SCHEMA_VERSION	"2"
 #define OTHER_VERSION	"%s: these tables were made by another version of this program"
 #define OLD_SCHEDULER	"%s: end all schedulers, so that these tables can be upgraded"
