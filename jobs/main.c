@@ -35,6 +35,7 @@
 static const char usage[] =
 	"usage: hwtimer-jobs DB add NAME {--cron EXPRESSION | --every TIME | --at DATE} [OPTION]...\n"
 	"                    -- COMMAND...\n"
+	"       hwtimer-jobs DB change NAME ...\n"
 	"       hwtimer-jobs DB remove NAME\n"
 	"       hwtimer-jobs DB stop NAME\n"
 	"       hwtimer-jobs DB list\n"
@@ -68,6 +69,7 @@ static const char usage[] =
 	"COMMAND has JOBS_NAME and, in ns since 1970, JOBS_DUE in its environment.\n"
 	"\n"
 	"stop: end the run of a job, as after --timeout\n"
+	"change: as add, for a job that there is; its log stays, its due times begin anew\n"
 	"\n"
 	"trim: forget what became of due times longer ago than TIME\n"
 	"\n"
@@ -179,7 +181,8 @@ static __s64 date(const char *text, const char *zone)
 	return ns;
 }
 
-static void add(const char *path, int argc, char **argv)
+/* "add", or "change" */
+static void define(const char *path, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "cron", required_argument, NULL, 'c' },
@@ -194,6 +197,7 @@ static void add(const char *path, int argc, char **argv)
 		{ "block", required_argument, NULL, 'b' },
 		{ }
 	};
+	const char *command = argv[0];
 	struct job_row row = { .name = argv[1], .timeout = NEVER, .grace = 10 * NS_PER_S };
 	struct schedule schedule = { };
 	const char *first = NULL, *at = NULL;
@@ -201,7 +205,7 @@ static void add(const char *path, int argc, char **argv)
 	int option;
 
 	if (argc < 2 || *argv[1] == '-' || !*argv[1])
-		misuse("add takes a NAME");
+		misuse("%s takes a NAME", command);
 	argc--;
 	argv++;
 	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
@@ -238,7 +242,8 @@ static void add(const char *path, int argc, char **argv)
 			row.block = word("block", optarg, blocks, 3);
 			break;
 		default:
-			misuse("add NAME {--cron EXPRESSION | --every TIME} -- COMMAND...");
+			misuse("%s NAME {--cron EXPRESSION | --every TIME | --at DATE} -- COMMAND...",
+			       command);
 		}
 	}
 	if (!!row.cron + !!row.every + !!at != 1)
@@ -261,12 +266,15 @@ static void add(const char *path, int argc, char **argv)
 	} else if (first_time(&row, &schedule, first, wall_now()) == NEVER) {
 		misuse("--cron '%s' is never due", row.cron);
 	}
-	store_open(path, true);
+	store_open(path, !strcmp(command, "add"));
 	/* So that a scheduler does not add what the clock was set by before that. */
 	store_steps();
 	if (!at)
 		row.next = first_time(&row, &schedule, first, store_now());
-	store_add(&row, argv + optind);
+	if (!strcmp(command, "add"))
+		store_add(&row, argv + optind);
+	else if (!store_change(&row, argv + optind))
+		errx(1, "there is no job '%s'", row.name);
 	store_commit();
 }
 
@@ -447,8 +455,8 @@ int main(int argc, char **argv)
 	command = argv[2];
 	argc -= 2;
 	argv += 2;
-	if (!strcmp(command, "add"))
-		add(path, argc, argv);
+	if (!strcmp(command, "add") || !strcmp(command, "change"))
+		define(path, argc, argv);
 	else if (!strcmp(command, "run"))
 		run(path, argc, argv);
 	else if (!strcmp(command, "remove") && argc == 2)

@@ -25,6 +25,10 @@ static const char *const common[QUERIES] = {
 		" (SELECT steps FROM clock))"
 		" RETURNING id",
 	[ADD_ARGUMENT] = "INSERT INTO argument VALUES ($1, $2, $3)",
+	[CHANGE] = "UPDATE job SET cron = $1, every = $2, misfire = $3, block = $4, next = $5,"
+		" zone = $6, dst = $7, first = $8, timeout = $9, grace = $10,"
+		" steps = (SELECT steps FROM clock) WHERE name = $11 RETURNING id",
+	[FORGET_ARGUMENTS] = "DELETE FROM argument WHERE job = $1",
 	[REMOVE] = "DELETE FROM job WHERE id = $1",
 	/* By an index: reads no rows that stay, except the open ones. */
 	[TRIM] = "DELETE FROM run WHERE id IN (SELECT id FROM run WHERE job = $1 AND due < $2"
@@ -177,6 +181,23 @@ void store_add(const struct job_row *job, char *const *argv)
 			      job->first, job->timeout, job->grace));
 	for (i = 0; argv[i]; i++)
 		write_row(query(ADD_ARGUMENT, "nns", id, i, argv[i]));
+}
+
+bool store_change(const struct job_row *job, char *const *argv)
+{
+	__s64 id, i;
+
+	db->begin();
+	id = one_number(query(CHANGE, "stsstssntns", job->cron, job->cron ? NEVER : job->every,
+			      misfires[job->misfire], blocks[job->block], job->next, job->zone,
+			      dsts[job->by_clock], job->first, job->timeout, job->grace,
+			      job->name));
+	if (!id)
+		return false;
+	write_row(query(FORGET_ARGUMENTS, "n", id));
+	for (i = 0; argv[i]; i++)
+		write_row(query(ADD_ARGUMENT, "nns", id, i, argv[i]));
+	return true;
 }
 
 static void trim_job(__s64 job, __s64 before)

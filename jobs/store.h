@@ -78,6 +78,8 @@ __s64 store_steps(void);
 void store_renew(void);
 
 void store_add(const struct job_row *row, char *const *argv);
+/* Runs that are planned stay. Returns false if there is no job of that name. */
+bool store_change(const struct job_row *row, char *const *argv);
 /* Returns false if there is no such job. */
 bool store_remove(const char *name);
 /* Delete the rows of due times before @before, unless they are planned or started, and commit. */
