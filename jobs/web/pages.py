@@ -11,7 +11,9 @@ import urllib.parse
 import flask
 import werkzeug.exceptions
 
+import edit
 import show
+import users
 from store import Problem
 
 PAGE = 50           # rows on a page
@@ -43,7 +45,7 @@ def render(template, **values):
     return flask.render_template(
         template, store=store(), states=STATES, causes=CAUSES, recent=RECENT, now=now,
         zone=show.zone(), link=show.link, reload=flask.g.get("reload"), retry=RETRY_S,
-        again=flask.g.get("again"), path=flask.request.path, **values).encode(errors="replace")
+        again=flask.g.get("again"), user=flask.g.get("user"), path=flask.request.path, **values).encode(errors="replace")
 
 
 def jobs_of(condition):
@@ -126,16 +128,74 @@ def runs_page():
         if asked["before"]:
             where.append("(due, run.id) < (%s, %s)")
             values += asked["before"]
+        changes = db("SELECT at, who, job, verb, detail, error FROM web_change WHERE job = "
+                     "CAST(%s AS TEXT) ORDER BY id DESC LIMIT %s", store().text(job["name"]),
+                     SOON) if job else []
         # Rows keep their place in this order, whatever happens to them.
         scheduler = "scheduler" if store().owners else "NULL AS scheduler"
         runs = db("SELECT run.id, name, due, until, cause, state, lane, started, took, status, "
                   f"{scheduler} FROM run JOIN job ON job.id = run.job WHERE {' AND '.join(where)} "
                   "ORDER BY due DESC, run.id DESC LIMIT %s", *values, PAGE + 1)
         last = runs[PAGE - 1] if len(runs) > PAGE else None
-        return render("runs.html", job=job, runs=runs[:PAGE], asked=asked, clock=store().now(db),
+        return render("runs.html", job=job, runs=runs[:PAGE], changes=changes, asked=asked, clock=store().now(db),
                       turned=asked["before"], filters={k: asked[k] for k in
                                                        ("job", "state", "cause")},
                       following=last and {"before": f"{last['due']},{last['id']}"})
+
+
+@pages.get("/changes")
+def changes_page():
+    before = parameters(before=number)["before"] or 2 ** 63 - 1
+    with store().open() as db:
+        changes = db("SELECT id, at, who, job, verb, detail, error FROM web_change WHERE id < %s "
+                     "ORDER BY id DESC LIMIT %s", before, PAGE + 1)
+    following = {"before": changes[PAGE - 1]["id"]} if len(changes) > PAGE else None
+    return render("changes.html", changes=changes[:PAGE], following=following,
+                  turned=before < 2 ** 63 - 1)
+
+
+@pages.route("/<any(add, change, remove):verb>", methods=["GET", "POST"])
+def edit_page(verb):
+    """With an id, "add" begins with a copy of that job."""
+    asked, job, argv, error = parameters(id=number), None, [], None
+    users.check_writer()
+    if verb != "add" or asked["id"]:
+        with store().open() as db:
+            job = next(iter(db("SELECT * FROM job WHERE id = %s", asked["id"] or 0)), None)
+            argv = [value for value, in db("SELECT value FROM argument WHERE job = %s "
+                                           "ORDER BY position", asked["id"] or 0)]
+        if not job:
+            raise Problem(404, "There is no such job.")
+    form = flask.request.form or edit.form_of(job, argv)
+    if flask.request.method == "POST":
+        name = form.get("name", "") if verb == "add" else job["name"]
+        error = edit.change(verb, name, form if verb != "remove" else {})
+        if not error:
+            return flask.redirect(show.link("/runs", job=name) if verb != "remove" else "/", 303)
+    return render("edit.html", verb=verb, job=job, form=form, error=error,
+                  options=edit.OPTIONS), 400 if error else 200
+
+
+@pages.route("/sign-in", methods=["GET", "POST"])
+def sign_in_page():
+    form, failed = flask.request.form, False
+    if flask.request.method == "POST":
+        if users.sign_in(form.get("name", ""), form.get("password", "")):
+            return flask.redirect("/", 303)
+        failed = True
+    return render("sign-in.html", failed=failed), 403 if failed else 200
+
+
+@pages.post("/sign-out")
+def sign_out():
+    flask.session.clear()
+    return flask.redirect("/sign-in", 303)
+
+
+def number(text):
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise ValueError("a number")
+    return int(text)
 
 
 def word_of(words):
@@ -192,13 +252,13 @@ def check_host():
         if host not in flask.current_app.config["NAMES"]:
             ipaddress.ip_address(host)
     except ValueError as error:
-        raise Problem(403, "This server does not go by that name; see --name.") from error
+        raise Problem(403, "This server does not go by that name; see --proxy.") from error
 
 
 def show_problem(problem):
     status = problem.status
     if status == 503:
-        flask.g.reload = flask.g.get("reload") or RETRY_S
+        flask.g.reload = flask.request.args.get("reload", RETRY_S, type=seconds)
     return render("error.html", text=str(problem), status=status), status, (
         {"Retry-After": RETRY_S} if status == 503 else {})
 
@@ -210,13 +270,15 @@ def show_error(error):
     return answer
 
 
-def make_app(database, names):
+def make_app(database, proxy):
     app = flask.Flask(__name__)
-    app.config.update(STORE=database, NAMES={"localhost", *(name.lower() for name in names)})
+    app.config.update(STORE=database, NAMES={"localhost", *([proxy.lower()] if proxy else [])},
+                      SESSION_COOKIE_SECURE=bool(proxy))
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update({function.__name__: function for function in show.FILTERS})
     app.register_blueprint(pages)
     app.before_request(check_host)
+    users.protect(app)
     app.register_error_handler(Problem, show_problem)
     app.register_error_handler(werkzeug.exceptions.HTTPException, show_error)
     app.after_request(lambda answer: answer.headers.update(HEADERS) or answer)

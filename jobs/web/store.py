@@ -12,6 +12,7 @@ import urllib.parse
 QUERY_S = 5         # how long a page may use the database
 BUSY_S = 1          # how long it waits for a lock
 VERSION = 2         # SCHEMA_VERSION in store_db.h
+NO_USERS = "There are no users yet: hwtimer-jobs-web DB --add-user NAME adds one."
 TOO_LONG = f"This takes longer than {QUERY_S} s. One job's runs may take less."
 
 
@@ -32,14 +33,17 @@ class Sqlite:
     """Has one scheduler, so jobs have no owner."""
     owners = False
 
+    serial = "INTEGER PRIMARY KEY AUTOINCREMENT"
+
     def __init__(self, path):
-        self.path = path
+        self.name = self.path = path
         self.title = os.path.basename(path)
 
     @contextlib.contextmanager
-    def open(self):
-        """A connection in a transaction that cannot write, and that ends after QUERY_S."""
-        uri = f"file:{urllib.parse.quote(os.fsencode(self.path))}?mode=ro"
+    def open(self, write=False):
+        """A connection in a transaction that ends after QUERY_S."""
+        mode = "rw" if write else "ro"
+        uri = f"file:{urllib.parse.quote(os.fsencode(self.path))}?mode={mode}"
         deadline = time.monotonic() + QUERY_S
         try:
             with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S,
@@ -48,17 +52,20 @@ class Sqlite:
                 # Names are what bytes somebody gave.
                 db.text_factory = lambda text: text.decode(errors="surrogateescape")
                 db.set_progress_handler(lambda: time.monotonic() > deadline, 10000)
-                db.execute("BEGIN")
+                db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 if tuple(db.execute("PRAGMA application_id").fetchone()) != (0x6a6f6273,):
                     raise Problem(503, "This is no database of jobs.")
                 check_version(db.execute("PRAGMA user_version").fetchone())
                 yield lambda sql, *values: db.execute(sql.replace("%s", "?"), values).fetchall()
+                db.execute("COMMIT")
         except sqlite3.Error as error:
             raise Problem(503, self.explain(str(error))) from error
 
     def explain(self, error):
         if error == "interrupted":
             return TOO_LONG
+        if "no such table: web_" in error:
+            return NO_USERS
         if "unable to open" in error and not os.path.exists(self.path):
             return "The database is not there."
         if "readonly" in error or "unable to open" in error:
@@ -78,8 +85,10 @@ class Sqlite:
 
 class Postgres:
     owners = True
+    serial = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
 
     def __init__(self, name):
+        self.name = name
         self.psycopg2 = importlib.import_module("psycopg2.extras").psycopg2
         try:
             self.settings = self.psycopg2.extensions.parse_dsn(name)
@@ -95,25 +104,27 @@ class Postgres:
                           "keepalives_interval": BUSY_S, "keepalives_count": 3}
 
     @contextlib.contextmanager
-    def open(self):
-        """A connection in a transaction that cannot write. No query takes longer than QUERY_S, and
-        none begins later."""
+    def open(self, write=False):
+        """A connection in a transaction. No query takes longer than QUERY_S, and none begins
+        later."""
         def query(sql, *values):
             if time.monotonic() > deadline:
                 raise Problem(503, TOO_LONG)
             cursor.execute(sql, values)
-            return cursor.fetchall()
+            return cursor.fetchall() if cursor.description else []
 
         errors = self.psycopg2.errors
         try:
             with contextlib.closing(self.psycopg2.connect(**self.settings)) as db:
-                db.set_session(isolation_level="REPEATABLE READ", readonly=True)
+                db.set_session(isolation_level="REPEATABLE READ", readonly=not write)
                 deadline = time.monotonic() + QUERY_S
                 cursor = db.cursor(cursor_factory=self.psycopg2.extras.DictCursor)
                 check_version(*query("SELECT version FROM jobs_database"))
                 yield query
+                db.commit()
         except (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction) as error:
-            raise Problem(503, "This is no database of jobs.") from error
+            raise Problem(503, NO_USERS if '"web_' in str(error) else
+                          "This is no database of jobs.") from error
         except errors.QueryCanceled as error:
             raise Problem(503, TOO_LONG) from error
         except self.psycopg2.Error as error:

@@ -26,6 +26,7 @@ import psycopg2.extensions
 S = 10 ** 9
 START = 1_780_000_000 * S       # 2026-05-28 20:26:40 UTC
 MS = datetime.timedelta(milliseconds=1)     # pages show ms
+PASSWORD = "correct horse"
 EVIL = "<script>alert(1)</script>&\"'<b onclick=x>"
 LONG = "x" * 300
 JOBS = {    # name: schedule as the page has it, options of "jobs add"
@@ -47,9 +48,9 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tables, self.links, self.tags, self.times = {}, {}, [], []
+        self.tables, self.links, self.tags, self.times, self.fields = {}, {}, [], [], {}
         self.text = ""
-        self.cell = self.rows = self.href = None
+        self.cell = self.rows = self.href = self.area = None
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -63,11 +64,21 @@ class Page(html.parser.HTMLParser):
             self.cell = ""
         elif tag == "a":
             self.href, self.label = attrs["href"], ""
+        elif tag == "input":
+            self.fields[attrs["name"]] = attrs.get("value", "")
+        elif tag == "select":
+            self.select = attrs["name"]
+        elif tag == "option" and "selected" in attrs:
+            self.fields[self.select] = attrs["value"]
+        elif tag == "textarea":
+            self.area, self.fields[attrs["name"]] = attrs["name"], ""
         elif tag == "time":
             self.times.append(attrs["datetime"])
 
     def handle_endtag(self, tag):
-        if tag == "caption":
+        if tag == "textarea":
+            self.area = None
+        elif tag == "caption":
             self.tables[self.cell] = self.rows
         elif tag in ("th", "td"):
             self.rows[-1].append(self.cell)
@@ -81,6 +92,8 @@ class Page(html.parser.HTMLParser):
             self.cell += data
         if self.href is not None:
             self.label += data
+        if self.area:
+            self.fields[self.area] += data
 
     def rows_of(self, caption):
         """The rows of a table, as dictionaries by column."""
@@ -88,16 +101,24 @@ class Page(html.parser.HTMLParser):
         return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
 
 
-class Web:
-    """A running hwtimer-jobs-web."""
+def add_user(database, name, *options, password=PASSWORD):
+    subprocess.run([PROGRAM, database, "--add-user", name, *options], input=password + "\n",
+                   check=True, text=True)
 
-    def __init__(self, name, *options, **environment):
+
+class Web:
+    """A running hwtimer-jobs-web, and a browser's cookie. USER signs in, unless it is None."""
+
+    def __init__(self, name, *options, user="boss", **environment):
+        self.cookie = ""
         self.process = subprocess.Popen(
             [PROGRAM, name, "--listen", "127.0.0.1:0", *options], stdout=subprocess.PIPE,
             stderr=open("web.log", "a", encoding="utf-8"), text=True,
             env=os.environ | {"TZ": "UTC"} | environment)
         self.url = self.process.stdout.readline().strip()
         self.address = urllib.parse.urlsplit(self.url).netloc
+        if user:
+            assert self.sign_in(user)[0] == 303
 
     def __enter__(self):
         return self
@@ -107,20 +128,24 @@ class Web:
         self.process.wait()
         self.process.stdout.close()
 
-    def ask(self, path, method="GET", **headers):
+    def ask(self, path, method="GET", body=None, **headers):
         """The answer's status, headers and body."""
         connection = http.client.HTTPConnection(self.address)
-        connection.request(method, path, headers=headers)
+        connection.request(method, path, body, {"Cookie": self.cookie} | headers)
         answer = connection.getresponse()
+        self.cookie = (answer.headers["Set-Cookie"] or self.cookie).partition(";")[0]
         body = answer.read().decode()
         connection.close()
         return answer.status, answer.headers, body
 
-    def raw(self, request):
-        """The whole answer to what may be no request."""
-        with socket.create_connection(self.address.split(":")) as connection:
-            connection.sendall(request.encode())
-            return b"".join(iter(lambda: connection.recv(65536), b""))
+    def post(self, path, fields, page=None, **headers):
+        """Send a form as the page has it, with its token."""
+        form = dict(Page(self.ask(page or path)[2]).fields) | fields
+        return self.ask(path, "POST", urllib.parse.urlencode(form, errors="surrogateescape"),
+                        **{"Content-Type": "application/x-www-form-urlencoded"} | headers)
+
+    def sign_in(self, user, password=PASSWORD):
+        return self.post("/sign-in", {"name": user, "password": password})
 
     def page(self, path, status=200):
         found, _, body = self.ask(path)
@@ -149,6 +174,8 @@ class Sqlite:
         for job, (_, options) in jobs.items():
             self.add(job, *options)
         self.fill()
+        add_user(name, "boss")
+        add_user(name, "reader", "--read-only")
 
     def connect(self):
         return contextlib.closing(sqlite3.connect(self.name, isolation_level=None))
@@ -389,10 +416,11 @@ def bad_parameters(store):
             web.page(path, 200)
 
 
-def only_reads(store):
+def methods(store):
     with Web(store.name) as web:
+        token = web.page("/").fields["csrf_token"]
         for method in ("POST", "PUT", "DELETE", "PATCH", "TRACE"):
-            status, headers, _ = web.ask("/runs", method)
+            status, headers, _ = web.ask("/runs", method, **{"X-CSRFToken": token})
             assert status == 405 and "GET" in headers["Allow"], method
         status, headers, body = web.ask("/runs?job=tick", "HEAD")
         assert status == 200 and not body
@@ -401,7 +429,7 @@ def only_reads(store):
 
 
 def headers_protect(store):
-    with Web(store.name, "--name", "jobs.example") as web:
+    with Web(store.name, "--proxy", "jobs.example") as web:
         for path in ("/", "/nothing", "/static/style.css"):
             headers = web.ask(path)[1]
             assert headers["Content-Security-Policy"] == (
@@ -423,7 +451,8 @@ def structure(store):
             assert ("html", {"lang": "en"}) in page.tags and tags.count("h1") == 1
             assert tags.count("table") == tags.count("caption") > 0
             assert all(attrs["scope"] in ("row", "col") for tag, attrs in page.tags if tag == "th")
-            assert tags.count("label") == tags.count("input") + tags.count("select")
+            hidden = sum(attrs.get("type") == "hidden" for _, attrs in page.tags)
+            assert tags.count("label") == tags.count("input") + tags.count("select") - hidden
             assert tags.count("main") == 1 and "time" in tags
 
 
@@ -448,7 +477,7 @@ def no_database_of_jobs(_):
         db.execute("CREATE TABLE IF NOT EXISTS job (id INTEGER)")
     for name, word in (("text", "not a database"), ("other", "no database of jobs"),
                        (".", "cannot be read now"), ("missing", "is not there")):
-        with Web(name) as web:
+        with Web(name, user=None) as web:
             text = web.page("/", 503).text
             assert word in text, (name, text)
     assert not os.path.exists("missing")
@@ -543,6 +572,129 @@ def bodies_are_small(store):
         web.page("/")
 
 
+def job_of(store, name):
+    """The row of a job and its command, or None."""
+    columns = "id, cron, every, zone, dst, misfire, block"
+    job = store.sql(f"SELECT {columns} FROM job WHERE name = %s", name)
+    return job and (*job[0], [value for value, in store.sql(
+        "SELECT value FROM argument WHERE job = %s ORDER BY position", job[0][0])])
+
+
+def last_change(store):
+    return store.sql("SELECT who, job, verb, detail, error FROM web_change "
+                     "ORDER BY id DESC LIMIT 1")[0]
+
+
+def jobs_are_edited(store):
+    """Added, copied, changed and removed, as the form says; what is wrong, as the program says."""
+    name, command = "new <b>&'\"", "sh -c 'echo \"$HOME\" <b>&amp;\nexit' ''"
+    argv = ["sh", "-c", 'echo "$HOME" <b>&amp;\nexit', ""]
+    with Web(store.name) as web:
+        def post(path, **fields):
+            status, headers, body = web.post(path, fields)
+            return Page(body).text if status == 400 else headers["Location"]
+
+        for words, fields in (
+                ("no COMMAND", {"cron": "@daily"}), ("'soon'", {"every": "soon"}),
+                ("either --cron or --every", {"command": "true"}),
+                ("No closing quotation", {"every": "1h", "command": "echo '"}),
+                ("there is a job 'tick' already", {"name": "tick", "every": "1h", "command": "x"}),
+                ("takes a NAME", {"name": "--help", "every": "1h", "command": "x"}),
+                ("zero byte", {"every": "1h", "command": "a\0b"}),
+                ("--block", {"block": EVIL, "every": "1h", "command": "x"})):
+            text = post("/add", **{"name": name} | fields)
+            assert words in text, (words, text)
+        assert not job_of(store, name) and len(store.sql("SELECT 1 FROM job")) == len(JOBS)
+        where = post("/add", name=name, cron="30 4 * * *", timezone="Europe/Berlin", misfire="once",
+                     block="cover", dst="clock", command=command)
+        assert where == "/runs?" + urllib.parse.urlencode({"job": name}), where
+        job = job_of(store, name)
+        assert job[1:] == ("30 4 * * *", None, "Europe/Berlin", "clock", "once", "cover", argv), job
+        detail = last_change(store)[3]
+        assert last_change(store)[:3] == ("boss", name, "add") and "'echo \"$HOME\"" in detail
+        # A form that is sent as it came changes nothing.
+        web.post(f"/change?id={job[0]}", {})
+        assert job_of(store, name) == job, job_of(store, name)
+        store.add_run(name, START, "done", START, 5, 0)
+        post(f"/change?id={job[0]}", cron="", timezone="", every="1500ms", command="true")
+        assert job_of(store, name)[1:4] == (None, 15 * 10 ** 8, None)
+        assert web.page(where).rows_of("Runs, the latest due time first"), "its log is gone"
+        post(f"/add?id={job[0]}", name="a copy")
+        assert job_of(store, "a copy")[1:] == job_of(store, name)[1:]
+        changes = web.page(where).rows_of("Changes, the latest first")
+        assert [row["Change"].split()[0] for row in changes][:3] == ["change", "change", "add"]
+        assert all(row["Who"] == "boss" for row in changes) and name == changes[0]["Job"]
+        for job in (name, "a copy"):
+            assert post(f"/remove?id={job_of(store, job)[0]}") == "/"
+            assert not job_of(store, job)
+        assert last_change(store) == ("boss", "a copy", "remove", "", None)
+        assert web.ask("/change?id=123456")[0] == web.ask("/remove?id=0")[0] == 404
+        # All of them, also those that failed.
+        changes = [row for page in web.pages("/changes")
+                   for row in page.rows_of("Changes, the latest first")]
+        assert len(changes) == store.sql("SELECT count(*) FROM web_change")[0][0]
+        assert any("there is a job 'tick' already" in row["Error"] for row in changes)
+
+
+def only_users(store):
+    """Who has not signed in, whose cookie is forged, or who was removed sees nothing."""
+    with Web(store.name, user=None) as web:
+        for path in ("/", "/runs?job=tick", "/changes", "/add", "/nothing"):
+            status, headers, body = web.ask(path)
+            assert status == 303 and headers["Location"] == "/sign-in" and "many" not in body, path
+        for user, password in (("boss", "wrong horse"), ("nobody", PASSWORD), ("", ""),
+                               ("boss' OR '1'='1", PASSWORD), ("\udcff\0", PASSWORD)):
+            assert web.sign_in(user, password)[0] == 403, user
+        assert web.sign_in("boss")[0] == 303
+        assert "boss" not in web.cookie
+        web.page("/")
+        good = web.cookie
+        for forged in (good[:-1] + ("A" if good[-1] != "A" else "B"), good.replace(".", "x.", 1),
+                       "hwtimer_jobs=" + "x" * 4000):
+            web.cookie = forged
+            assert web.ask("/")[0] == 303, forged
+        # A session ends with its user, with its password, and when its cookie is deleted.
+        for end in (lambda: add_user(store.name, "guest", password="another horse"),
+                    lambda: subprocess.run([PROGRAM, store.name, "--remove-user", "guest"],
+                                           check=True),
+                    lambda: web.post("/sign-out", {}, "/")):
+            add_user(store.name, "guest")
+            assert web.sign_in("guest")[0] == 303 and web.ask("/")[0] == 200
+            end()
+            assert web.ask("/")[0] == 303
+
+
+def read_only_users(store):
+    """They see no commands, and change nothing."""
+    ident = job_of(store, "tick")[0]
+    with Web(store.name) as web:
+        web.post("/add", {"name": "hidden", "every": "1h", "command": "cat secret"})
+        web.post(f"/remove?id={job_of(store, 'hidden')[0]}", {})
+    with Web(store.name, user="reader") as web:
+        assert "secret" not in web.page("/changes").text and "hidden" in web.page("/changes").text
+        assert "/add" not in web.page("/").links.values()
+        for path in ("/add", f"/add?id={ident}", f"/change?id={ident}", f"/remove?id={ident}"):
+            web.page(path, 403)
+            fields = {"name": "x", "every": "1h", "command": "true"}
+            assert web.post(path, fields, "/")[0] == 403
+    assert job_of(store, "tick")[0] == ident and not job_of(store, "x")
+
+
+def forged_forms(store):
+    """Another site lets a browser send a form, with the user's cookie but without its token."""
+    form = {"name": "forged", "every": "1h", "command": "true"}
+    with Web(store.name) as web, Web(store.name) as other:
+        foreign = other.page("/").fields["csrf_token"]
+        for path in ("/add", "/sign-out", "/sign-in", f"/remove?id={job_of(store, 'tick')[0]}"):
+            for token in ({"csrf_token": ""}, {"csrf_token": "x"}, {"csrf_token": foreign}):
+                status, _, body = web.post(path, form | token, "/")
+                assert status == 400 and "CSRF" in body, (path, token)
+        status, _, _ = web.post("/add", form, Host="evil.example")
+        assert status == 403
+        assert web.ask("/")[0] == 200, "signed out"
+    assert not job_of(store, "forged") and job_of(store, "tick")
+
+
 def owners_are_shown(store):
     now = time.time_ns()
     for name, lease in (("here:1", now + 1000 * S), ("there:<2>", START)):
@@ -577,10 +729,10 @@ def no_postgres(store):
     """There is none at that address, or it has no such tables."""
     for change, words in (("port=1", "No such file"), ("dbname=none", "does not exist"),
                           ("dbname=postgres", "no database of jobs")):
-        with Web(f"{store.name} {change}") as web:
+        with Web(f"{store.name} {change}", user=None) as web:
             text = web.page("/", 503).text
             assert words in text, text
-    with Web(store.name, PGOPTIONS="-c search_path=none") as web:
+    with Web(store.name, user=None, PGOPTIONS="-c search_path=none") as web:
         assert "no database of jobs" in web.page("/", 503).text
     done = subprocess.run([PROGRAM, "host=x y=z"], capture_output=True, text=True)
     assert done.returncode == 1 and 'invalid connection option "y"' in done.stderr, done.stderr
@@ -600,12 +752,21 @@ def names_in_other_bytes(store):
 
 def starts(store):
     def run(*arguments):
-        done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True)
+        done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60)
         return done.returncode, done.stdout + done.stderr
 
     with Web(store.name) as web:
         status, text = run(store.name, "--listen", web.address)
         assert status == 1 and text == f"hwtimer-jobs-web: {web.address}: Address already in use\n", text
+    for listen in ("0.0.0.0:0", "[::]:0", "jobs.example:0"):
+        status, text = run(store.name, "--listen", listen)
+        assert status == 2 and "without encryption, only loopback" in text, text
+    with Web(store.name, "--listen", "0.0.0.0:0", "--proxy", "jobs.example", user=None) as web:
+        web.address = web.address.replace("0.0.0.0", "127.0.0.1")
+        cookie = web.ask("/sign-in", Host="jobs.example")[1]["Set-Cookie"]
+        assert "Secure;" in cookie and "HttpOnly;" in cookie and "SameSite=Strict" in cookie, cookie
+    assert run(store.name, "--remove-user", "nobody") == (
+        1, "hwtimer-jobs-web: there is no user 'nobody'\n")
     for listen in ("8080", "localhost:http", "localhost:65536", "localhost:-1", "[]:1", ":1"):
         status, text = run(store.name, "--listen", listen)
         assert status == 2 and "ADDRESS:PORT, not" in text, text
@@ -616,8 +777,8 @@ def starts(store):
 
 
 TESTS = [jobs_are_shown, due_next_is_shown, log_is_shown, filters, job_is_shown, names_are_escaped,
-         bad_parameters, only_reads, headers_protect, structure, database_is_away, long_queries_end,
-         zones, pages_are_stable, equal_due_times, other_version]
+         bad_parameters, methods, headers_protect, structure, database_is_away, long_queries_end,
+         zones, only_users, jobs_are_edited, read_only_users, forged_forms, pages_are_stable, equal_due_times, other_version]
 POSTGRES_TESTS = [owners_are_shown, no_postgres, few_sessions, slow_pages_end]
 SQLITE_TESTS = [no_database_of_jobs, starts, names_in_other_bytes, slow_clients, bodies_are_small]
 
@@ -643,5 +804,6 @@ def main():
 
 
 PROGRAM, JOBS_PROGRAM = map(os.path.abspath, sys.argv[1:3])
+os.environ["PATH"] = f"{os.path.dirname(JOBS_PROGRAM)}:{os.environ['PATH']}"
 if __name__ == "__main__":
     main()

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+"""Changes of jobs. hwtimer-jobs makes and checks them, and a log says who made them."""
+import shlex
+import subprocess
+import time
+
+import flask
+
+import show
+from store import Problem
+
+OPTIONS = {"cron": "[seconds] minutes hours day month weekday [year]", "every": "as 90s, 15m, 1h",
+           "timezone": "as Europe/Berlin, with cron", "first": "from now, as 10m",
+           "dst": ("once", "clock"), "misfire": ("nothing", "once"),
+           "block": ("serial", "discard", "cover")}
+CHANGE_S = 60       # hwtimer-jobs waits as long for a lock
+
+
+def form_of(job, argv):
+    """What a form shows of a job. Browsers would change other bytes than text."""
+    if not job:
+        return {}
+    command = shlex.join(argv)
+    if "\r" in command or any("\ud800" <= c <= "\udfff" for c in command):
+        raise Problem(409, "This command has bytes that a form cannot show: use hwtimer-jobs.")
+    every = job["every"] and show.every(job["every"]).replace(" ", "").replace("min", "m")
+    return {"cron": job["cron"], "every": every, "timezone": job["zone"], "dst": job["dst"],
+            "misfire": job["misfire"], "block": job["block"], "command": command}
+
+
+def change(verb, name, form):
+    """Returns what is wrong, or None."""
+    options = [f"--{option}={form[option]}" for option in OPTIONS if form.get(option)]
+    try:
+        command = shlex.split(form.get("command", "").replace("\r\n", "\n"))
+    except ValueError as error:
+        return f"The command cannot be understood: {error}."
+    return execute(verb, name, [*options, *(["--", *command] if form else [])])
+
+
+def execute(verb, name, arguments):
+    store = flask.current_app.config["STORE"]
+    if "\0" in "".join([name, *arguments]):
+        return "A zero byte is in no job."
+    # Before the change, so that none is without a line in the log.
+    with store.open(write=True) as db:
+        line = db("INSERT INTO web_change (at, who, job, verb, detail, error) VALUES (%s, %s, "
+                  "CAST(%s AS TEXT), %s, CAST(%s AS TEXT), 'not known') RETURNING id",
+                  time.time_ns(), flask.g.user["name"], store.text(name), verb,
+                  store.text(shlex.join(arguments)))[0][0]
+    try:
+        done = subprocess.run(["hwtimer-jobs", store.name, verb, name, *arguments], timeout=CHANGE_S,
+                              stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        error = done.stderr.decode(errors="replace").partition("\n")[0] if done.returncode else None
+    except subprocess.TimeoutExpired:
+        error = f"This took longer than {CHANGE_S} s, and was given up."
+    except OSError as problem:
+        error = f"hwtimer-jobs cannot be run: {problem.strerror}"
+    with store.open(write=True) as db:
+        db("UPDATE web_change SET error = CAST(%s AS TEXT) WHERE id = %s",
+           error and store.text(error), line)
+    return error
