@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 """Changes of jobs. hwtimer-jobs makes and checks them, and a log says who made them."""
+import os
 import shlex
 import subprocess
 import time
@@ -30,18 +31,22 @@ def form_of(job, argv):
 
 def change(verb, name, form):
     """Returns what is wrong, or None."""
-    options = [f"--{option}={form[option]}" for option in OPTIONS if form.get(option)]
     try:
         command = shlex.split(form.get("command", "").replace("\r\n", "\n"))
     except ValueError as error:
         return f"The command cannot be understood: {error}."
-    return execute(verb, name, [*options, *(["--", *command] if form else [])])
+    return execute(verb, name, form, command)
 
 
-def execute(verb, name, arguments):
+def execute(verb, name, options, command):
     store = flask.current_app.config["STORE"]
-    if "\0" in "".join([name, *arguments]):
-        return "A zero byte is in no job."
+    arguments = [f"--{option}={options[option]}" for option in OPTIONS if options.get(option)]
+    arguments += ["--", *command] if verb != "remove" else []
+    try:
+        if b"\0" in os.fsencode("".join([name, *arguments])):
+            return "A zero byte is in no job."
+    except UnicodeEncodeError:
+        return "This is no text."
     # Before the change, so that none is without a line in the log.
     with store.open(write=True) as db:
         line = db("INSERT INTO web_change (at, who, job, verb, detail, error) VALUES (%s, %s, "

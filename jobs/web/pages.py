@@ -11,11 +11,14 @@ import urllib.parse
 import flask
 import werkzeug.exceptions
 
+import api
 import edit
 import show
 import users
 from store import Problem
 
+HOUR = 3600 * show.SECOND
+HOURS = 24          # of the overview
 PAGE = 50           # rows on a page
 RECENT = 100        # due times of a job that are summed up
 SOON = 10           # rows of "Due next"
@@ -93,13 +96,34 @@ def jobs_page():
         jobs = db(jobs_of("job.name > CAST(%s AS TEXT) ORDER BY job.name LIMIT %s"),
                   store().text(after), PAGE + 1)
         following = {"after": jobs[PAGE - 1]["name"]} if len(jobs) > PAGE else None
-        schedulers = []
-        if store().owners and not after:
-            schedulers = db("SELECT name, lease, (SELECT count(*) FROM job WHERE owner = "
-                            "scheduler.id) AS jobs FROM scheduler ORDER BY name, id")
         return render("jobs.html", jobs=[summary(db, job, planned, running) for job in jobs[:PAGE]],
-                      clock=store().now(db), following=following, turned=after, filters={},
-                      schedulers=schedulers, soon=[] if after else due_next(db, planned))
+                      clock=store().now(db), following=following, turned=after)
+
+
+@pages.get("/overview")
+def overview_page():
+    """How the runs of the last hours ended, and what is next."""
+    parameters()
+    with store().open() as db:
+        clock = store().now(db)
+        begin = (clock // HOUR - HOURS + 1) * HOUR
+        # In this order, SQLite reads these runs only, by the index of each job.
+        counts = db("SELECT (due - %s) / %s AS hour, CASE WHEN state = 'done' AND status <> 0 "
+                    "THEN 'failed' ELSE state END AS state, count(*) AS number FROM job CROSS JOIN "
+                    "run WHERE run.job = job.id AND due >= %s AND due <= %s GROUP BY 1, 2", begin,
+                    HOUR, begin, clock)
+        planned, running = open_runs(db)
+        states, hours = collections.Counter(), [collections.Counter() for _ in range(HOURS)]
+        for hour, state, number in counts:
+            states[state] += number
+            hours[hour][{"done": "", "failed": "bad", "missed": "bad", "interrupted": "bad"}
+                        .get(state, "busy")] += number
+        schedulers = db("SELECT name, lease, (SELECT count(*) FROM job WHERE owner = scheduler.id) "
+                        "AS jobs FROM scheduler ORDER BY name, id") if store().owners else []
+        return render("overview.html", jobs=db("SELECT count(*) FROM job")[0][0], begin=begin,
+                      running=len(running), counts=states.most_common(), hours=hours, clock=clock,
+                      most=max(sum(hour.values()) for hour in hours), schedulers=schedulers,
+                      soon=due_next(db, planned))
 
 
 @pages.get("/runs")
@@ -257,6 +281,8 @@ def check_host():
 
 def show_problem(problem):
     status = problem.status
+    if flask.request.path.startswith("/api/"):
+        return {"error": str(problem)}, status
     if status == 503:
         flask.g.reload = flask.request.args.get("reload", RETRY_S, type=seconds)
     return render("error.html", text=str(problem), status=status), status, (
@@ -265,6 +291,8 @@ def show_problem(problem):
 
 def show_error(error):
     """For what Flask refuses by itself."""
+    if flask.request.path.startswith("/api/"):
+        return {"error": error.description}, error.code
     answer = error.get_response()
     answer.data = render("error.html", text=error.description, status=error.code)
     return answer
@@ -277,8 +305,9 @@ def make_app(database, proxy):
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update({function.__name__: function for function in show.FILTERS})
     app.register_blueprint(pages)
+    app.register_blueprint(api.api)
     app.before_request(check_host)
-    users.protect(app)
+    users.protect(app).exempt(api.api)
     app.register_error_handler(Problem, show_problem)
     app.register_error_handler(werkzeug.exceptions.HTTPException, show_error)
     app.after_request(lambda answer: answer.headers.update(HEADERS) or answer)

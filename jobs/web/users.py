@@ -17,7 +17,7 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS web_key (value text NOT NULL)",
     # The salt is another one for each password, so it also names the session.
     "CREATE TABLE IF NOT EXISTS web_user (name text PRIMARY KEY, salt text NOT NULL UNIQUE, "
-    "password text NOT NULL, writes integer NOT NULL)",
+    "password text NOT NULL, writes integer NOT NULL, token text)",
     "CREATE TABLE IF NOT EXISTS web_change (id {serial}, at bigint NOT NULL, who text NOT NULL, "
     "job text NOT NULL, verb text NOT NULL, detail text NOT NULL, error text)")
 HOURS = 12          # after that one has to sign in again
@@ -39,8 +39,23 @@ def add(store, name, password, writes):
         if not db("SELECT value FROM web_key"):
             db("INSERT INTO web_key VALUES (%s)", secrets.token_hex(32))
         db("DELETE FROM web_user WHERE name = %s", name)
-        db("INSERT INTO web_user VALUES (%s, %s, %s, %s)", name, salt, hashed(password, salt),
-           int(writes))
+        db("INSERT INTO web_user VALUES (%s, %s, %s, %s, NULL)", name, salt,
+           hashed(password, salt), int(writes))
+
+
+def digest(token):
+    """A token is long and random: a quick hash is enough."""
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+def new_token(store, name):
+    """Print a token for the API. It replaces the user's last one, and ends with the password."""
+    token = secrets.token_urlsafe(32)
+    with store.open(write=True) as db:
+        if not db("UPDATE web_user SET token = %s WHERE name = %s RETURNING name", digest(token),
+                  name):
+            raise Problem(404, f"there is no user '{name}'")
+    print(token)
 
 
 def remove(store, name):
@@ -77,14 +92,21 @@ class Sessions(flask.sessions.SecureCookieSessionInterface):
 
 
 def check_user():
-    """All but the page to sign in is for users."""
+    """All but the page to sign in is for users. The API takes tokens only, so that no other site
+    can use it through a browser; the pages take cookies only."""
     if "problem" in flask.g:
         raise flask.g.problem
     if flask.request.endpoint in ("pages.sign_in_page", "static"):
         return None
+    is_api = flask.request.path.startswith("/api/")
+    kind, _, token = flask.request.headers.get("Authorization", "").partition(" ")
+    column, value = "salt", flask.session.get("salt", "")
+    if is_api:
+        column, value = "token", digest(token) if kind == "Bearer" else ""
     with flask.current_app.config["STORE"].open() as db:
-        found = db("SELECT name, writes FROM web_user WHERE salt = %s",
-                   flask.session.get("salt", ""))
+        found = db(f"SELECT name, writes FROM web_user WHERE {column} = %s", value)
+    if not found and is_api:
+        raise Problem(401, "This needs a token: Authorization: Bearer TOKEN")
     if not found:
         return flask.redirect("/sign-in", 303)
     flask.g.user = dict(found[0])
@@ -102,4 +124,4 @@ def protect(app):
                       WTF_CSRF_TIME_LIMIT=None)
     app.session_interface = Sessions()
     app.before_request(check_user)
-    flask_wtf.csrf.CSRFProtect(app)
+    return flask_wtf.csrf.CSRFProtect(app)

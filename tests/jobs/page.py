@@ -10,6 +10,7 @@ import contextlib
 import datetime
 import html.parser
 import http.client
+import json
 import os
 import re
 import socket
@@ -293,9 +294,8 @@ def jobs_are_shown(store):
 def due_next_is_shown(store):
     with Web(store.name) as web:
         before = datetime.datetime.utcnow()
-        rows = web.page("/").rows_of("Due next")
+        rows = web.page("/overview").rows_of("Due next")
         after = datetime.datetime.utcnow()
-        assert "Due next" not in web.page(web.page("/").links["Next page"]).tables
     due = {name: next for name, next in store.sql("SELECT name, next FROM job")}
     due["nightly"] = START + 1000 * S
     first = sorted(due, key=lambda name: due[name])[:10]
@@ -695,6 +695,76 @@ def forged_forms(store):
     assert not job_of(store, "forged") and job_of(store, "tick")
 
 
+def api(store):
+    """Jobs for programs; of forged tokens, readers and hostile bodies nothing remains."""
+    def token(user):
+        return subprocess.run([PROGRAM, store.name, "--token", user], capture_output=True,
+                              check=True, text=True).stdout.strip()
+
+    def ask(method, path, sent=None, key="", kind="application/json"):
+        sent = sent if isinstance(sent, bytes) else json.dumps(sent)
+        status, headers, body = web.ask("/api/jobs" + path, method, sent, **{
+            "Content-Type": kind, "Authorization": f"Bearer {key or boss}"})
+        assert headers["Content-Type"] == "application/json", (path, body)
+        return status, json.loads(body)
+
+    boss, reader = token("boss"), token("reader")
+    job = {"name": "by/<api>", "cron": "@daily", "timezone": "UTC", "command": ["echo", "<&>\n"]}
+    with Web(store.name) as web:
+        status, made = ask("POST", "", job)
+        assert status == 201 and made["command"] == job["command"] and made["timezone"] == "UTC", made
+        assert last_change(store)[:3] == ("boss", "by/<api>", "add")
+        assert job_of(store, "by/<api>")[1] == "@daily" or "0 0" in job_of(store, "by/<api>")[1]
+        path = "/" + urllib.parse.quote(job["name"], safe="")
+        store.add_run(job["name"], START, "done", START, 5, 3)
+        status, now = ask("PUT", path, {"every": "1500ms", "command": ["true"]})
+        assert status == 200 and now["every"] == 15 * 10 ** 8 and not now["cron"], now
+        status, shown = ask("GET", path, key=reader)
+        assert status == 200 and "command" not in shown and shown["runs"][0]["status"] == 3, shown
+        before = job_of(store, job["name"])
+        for method, where, sent, want in (
+                ("POST", "", job, 400), ("PUT", "/nobody", {"command": ["x"]}, 400),
+                ("GET", "/nobody", None, 404), ("PUT", path, {"every": "1h"}, 400),
+                ("PUT", path, {"every": 5, "command": ["x"]}, 400),
+                ("PUT", path, {"every": "1h", "command": "x"}, 400),
+                ("PUT", path, {"every": "1h", "command": ["x", 1]}, 400),
+                ("PUT", path, {"every": "1h", "command": ["\ud800"]}, 400),
+                ("PUT", path, {"every": "1h", "command": ["\0"]}, 400),
+                ("PUT", path, {"every": "1h", "colour": "red", "command": ["x"]}, 400),
+                ("PUT", path, [job], 400), ("PUT", path, b"{", 400), ("PUT", path, b"\xff", 400),
+                ("DELETE", path, None, 405)):
+            status, answer = ask(method, where, sent)
+            assert status == want and answer["error"], (where, sent, status, answer)
+        for key, want in ((reader, 403), (boss[:-1], 401), ("x", 401), (boss + "\xe4", 401)):
+            assert ask("PUT", path, {"every": "1h", "command": ["x"]}, key)[0] == want, key
+        # The cookie of a browser is no token, and a token opens no page.
+        assert web.ask("/api/jobs" + path)[0] == 401
+        web.cookie = ""
+        assert web.ask("/", Authorization=f"Bearer {boss}")[0] == 303
+        token("boss")
+        assert ask("GET", path)[0] == 401, "the last token is still valid"
+        assert job_of(store, job["name"]) == before
+    subprocess.run([JOBS_PROGRAM, store.name, "remove", job["name"]], check=True)
+
+
+def overview(store):
+    """It counts the due times of the last 24 hours."""
+    now = time.time_ns()
+    for number, (age, state) in enumerate(((0, "done"), (2, "done"), (2, "failed"), (2, "covered"),
+                                           (30, "done"), (-1, "planned"))):
+        store.add_run("many01", now - age * 3600 * S - number, "done" if state == "failed" else state,
+                      status=3 if state == "failed" else 0 if state == "done" else None)
+    with Web(store.name) as web:
+        page = web.page("/overview")
+    store.sql("DELETE FROM run WHERE job = %s", job_of(store, "many01")[0])
+    assert re.search(rf"Jobs\s*{len(JOBS)}, of which 1 run now", page.text), page.text
+    assert re.search("2 done, 1 (failed, 1 covered|covered, 1 failed)", page.text), page.text
+    bars = [(attrs["x"], attrs["class"], attrs["height"]) for tag, attrs in page.tags
+            if tag == "rect"]
+    assert bars == [("210", "", "33.3"), ("210", "bad", "33.3"), ("210", "busy", "33.3"),
+                    ("230", "", "33.3")], bars
+
+
 def owners_are_shown(store):
     now = time.time_ns()
     for name, lease in (("here:1", now + 1000 * S), ("there:<2>", START)):
@@ -706,9 +776,10 @@ def owners_are_shown(store):
     store.sql("UPDATE run SET scheduler = 'there:<2>' WHERE due = %s", START + 3 * S)
     with Web(store.name) as web:
         pages = list(web.pages("/"))
-        caption = next(iter(pages[0].tables))
+        overview = web.page("/overview")
+        caption = next(iter(overview.tables))
         assert re.fullmatch(r"Schedulers, at 20[-\d]* [:\d]*\.\d* by the database's clock", caption)
-        rows = pages[0].rows_of(caption)
+        rows = overview.rows_of(caption)
         assert [row["Scheduler"] for row in rows] == ["here:1", "there:<2>"]
         assert [row["Owns jobs"] for row in rows] == ["10", "1"], rows
         assert rows[0]["Its lease"].startswith("until 2"), rows
@@ -778,7 +849,7 @@ def starts(store):
 
 TESTS = [jobs_are_shown, due_next_is_shown, log_is_shown, filters, job_is_shown, names_are_escaped,
          bad_parameters, methods, headers_protect, structure, database_is_away, long_queries_end,
-         zones, only_users, jobs_are_edited, read_only_users, forged_forms, pages_are_stable, equal_due_times, other_version]
+         zones, only_users, jobs_are_edited, read_only_users, forged_forms, api, overview, pages_are_stable, equal_due_times, other_version]
 POSTGRES_TESTS = [owners_are_shown, no_postgres, few_sessions, slow_pages_end]
 SQLITE_TESTS = [no_database_of_jobs, starts, names_in_other_bytes, slow_clients, bodies_are_small]
 
