@@ -182,6 +182,7 @@ def changes_page():
 def edit_page(verb):
     """With an id, "add" begins with a copy of that job."""
     asked, job, argv, error = parameters(id=number), None, [], None
+    flask.g.again = flask.g.reload = None   # it would lose what is filled in
     users.check_writer()
     if verb != "add" or asked["id"]:
         with store().open() as db:

@@ -5,6 +5,7 @@
 Test the program WEB, hwtimer-jobs-web, from outside: on a SQLite database that the scheduler's
 program JOBS makes in the current directory, and on the PostgreSQL database CONNINFO. Prints TAP.
 """
+import base64
 import concurrent.futures
 import contextlib
 import datetime
@@ -765,6 +766,84 @@ def overview(store):
                     ("230", "", "33.3")], bars
 
 
+class Browser:
+    """Chromium, through chromedriver. With a width, it is a telephone."""
+
+    def __init__(self, width=None):
+        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE,
+                                       text=True)
+        self.path, self.port = "", next(int(found[1]) for line in self.driver.stdout if (
+            found := re.search(r"started successfully on port (\d+)", line)))
+        options = {"args": ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage",
+                            "--window-size=1400,900"]}
+        if width:
+            options["mobileEmulation"] = {"deviceMetrics": {"width": width, "height": 800,
+                                                            "pixelRatio": 1.0}}
+        self.path = "/session/" + self.ask("/session", {"capabilities": {"alwaysMatch": {
+            "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}})["sessionId"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.ask("", method="DELETE")
+        self.driver.terminate()
+        self.driver.wait()
+        self.driver.stdout.close()
+
+    def ask(self, path, sent=None, method="POST"):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection.request(method, self.path + path, json.dumps(sent or {}))
+        answer = json.loads(connection.getresponse().read())["value"]
+        connection.close()
+        assert "error" not in (answer or ()), answer
+        return answer
+
+    def fill(self, button, **fields):
+        """Fill in a form as a person does."""
+        before = self.ask("/url", method="GET")
+        for name, text in (*fields.items(), (None, None)):
+            path = f"//*[@name='{name}']" if name else f"//main//button[text()='{button}']"
+            element = self.ask("/element", {"using": "xpath", "value": path})
+            element = "/element/" + next(iter(element.values()))
+            self.ask(element + ("/value" if name else "/click"), {"text": text})
+        while self.ask("/url", method="GET") == before:     # all of our forms lead elsewhere
+            time.sleep(0.05)
+
+
+def in_a_browser(store):
+    """Wide and narrow, nothing is cut off, the style is used, and no markup of names is obeyed."""
+    quoted = urllib.parse.quote(EVIL)
+    store.add_run("many02", time.time_ns(), "done", time.time_ns(), 5, 0)
+    for width, display in ((None, "table-cell"), (360, "grid")):
+        name = f"browser-{display}"
+        with Web(store.name, user=None) as web, Browser(width) as browser:
+            browser.ask("/url", {"url": web.url})
+            browser.fill("Sign in", name="boss", password=PASSWORD)
+            for path in ("", "overview", "runs", f"runs?job={quoted}", "add",
+                         f"runs?job={LONG}"):
+                browser.ask("/url", {"url": web.url + path})
+                size, style = browser.ask("/execute/sync", {"args": [], "script": """
+                    const cell = document.querySelector("td:not(.none)");
+                    return [[document.documentElement.scrollWidth, innerWidth],
+                            cell && getComputedStyle(cell).display];"""})
+                assert size[0] <= size[1] == (width or size[1]), (path, size)
+                assert style == (None if path == "add" or LONG in path else display), (path, style)
+                with open(f"{display}-{path[:4] or 'jobs'}.png", "wb") as picture:
+                    picture.write(base64.b64decode(browser.ask("/screenshot", method="GET")))
+            browser.ask("/url", {"url": web.url + "add"})
+            browser.fill("Add", name=name, every="15m", command="sh -c 'exit 1'")
+            browser.ask("/url", {"url": f"{web.url}change?id={job_of(store, name)[0]}"})
+            browser.fill("Change", misfire="once")
+            assert job_of(store, name)[2:] == (900 * S, None, "once", "once", "serial",
+                                               ["sh", "-c", "exit 1"])
+            browser.ask("/url", {"url": f"{web.url}remove?id={job_of(store, name)[0]}"})
+            browser.fill("Remove")
+            assert not job_of(store, name)
+            assert not browser.ask("/se/log", {"type": "browser"})
+    store.sql("DELETE FROM run WHERE job = %s", job_of(store, "many02")[0])
+
+
 def owners_are_shown(store):
     now = time.time_ns()
     for name, lease in (("here:1", now + 1000 * S), ("there:<2>", START)):
@@ -851,7 +930,8 @@ TESTS = [jobs_are_shown, due_next_is_shown, log_is_shown, filters, job_is_shown,
          bad_parameters, methods, headers_protect, structure, database_is_away, long_queries_end,
          zones, only_users, jobs_are_edited, read_only_users, forged_forms, api, overview, pages_are_stable, equal_due_times, other_version]
 POSTGRES_TESTS = [owners_are_shown, no_postgres, few_sessions, slow_pages_end]
-SQLITE_TESTS = [no_database_of_jobs, starts, names_in_other_bytes, slow_clients, bodies_are_small]
+SQLITE_TESTS = [no_database_of_jobs, starts, names_in_other_bytes, slow_clients, bodies_are_small,
+                in_a_browser]
 
 
 def run(tests):
