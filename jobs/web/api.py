@@ -49,7 +49,8 @@ def status(name):
     """Times are in ns since 1970, periods in ns."""
     store = flask.current_app.config["STORE"]
     with store.open() as db:
-        found = db("SELECT id, name, cron, every, zone AS timezone, dst, misfire, block, next "
+        found = db("SELECT id, name, cron, every, zone AS timezone, dst, misfire, block, next, "
+                   "timeout, grace "
                    "FROM job WHERE name = CAST(%s AS TEXT)", store.text(name))
         if not found:
             raise Problem(404, f"There is no job '{name}'.")

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 """Changes of jobs. hwtimer-jobs makes and checks them, and a log says who made them."""
+import datetime
 import os
 import shlex
 import subprocess
 import time
+from zoneinfo import ZoneInfo
 
 import flask
 
@@ -11,10 +13,20 @@ import show
 from store import Problem
 
 OPTIONS = {"cron": "[seconds] minutes hours day month weekday [year]", "every": "as 90s, 15m, 1h",
-           "timezone": "as Europe/Berlin, with cron", "first": "from now, as 10m",
-           "dst": ("once", "clock"), "misfire": ("nothing", "once"),
-           "block": ("serial", "discard", "cover")}
+           "at": "once, as 2027-01-31 13:00", "timezone": "as Europe/Berlin, with cron or at",
+           "first": "from now, as 10m", "timeout": "a run that takes longer is ended",
+           "grace": "from SIGTERM to SIGKILL; 10s", "dst": ("once", "clock"),
+           "misfire": ("nothing", "once", "all"), "block": ("serial", "discard", "cover")}
 CHANGE_S = 60       # hwtimer-jobs waits as long for a lock
+
+
+def time_of(ns):
+    """As hwtimer-jobs takes it."""
+    return show.every(ns).replace(" ", "").replace("min", "m") if ns is not None else None
+
+
+def date(ns, zone):
+    return f"{datetime.datetime.fromtimestamp(ns // show.SECOND, zone and ZoneInfo(zone)):%F %T}"
 
 
 def form_of(job, argv):
@@ -24,8 +36,10 @@ def form_of(job, argv):
     command = shlex.join(argv)
     if "\r" in command or any("\ud800" <= c <= "\udfff" for c in command):
         raise Problem(409, "This command has bytes that a form cannot show: use hwtimer-jobs.")
-    every = job["every"] and show.every(job["every"]).replace(" ", "").replace("min", "m")
-    return {"cron": job["cron"], "every": every, "timezone": job["zone"], "dst": job["dst"],
+    once = job["next"] if not job["cron"] and not job["every"] else None
+    return {"cron": job["cron"], "every": time_of(job["every"]),
+            "at": once and date(once, job["zone"]), "timezone": job["zone"],
+            "timeout": time_of(job["timeout"]), "grace": time_of(job["grace"]), "dst": job["dst"],
             "misfire": job["misfire"], "block": job["block"], "command": command}
 
 

@@ -25,7 +25,8 @@ SOON = 10           # rows of "Due next"
 RETRY_S = 5
 STATES = {"planned": "will run", "started": "running", "done": "ended, with this status",
           "failed": "ended, with a status other than 0", "covered": "gave way to a later run",
-          "discarded": "another run was in progress", "missed": "no scheduler was running",
+          "discarded": "another run was in progress", "missed": "late by more than the window",
+          "timeout": "took longer than its limit", "stopped": "ended by somebody",
           "interrupted": "the scheduler ended before the command"}
 CAUSES = {"due": "in time", "late": "late, within the window", "misfire": "later than the window"}
 # Written like this, so that the databases use the index of open runs, which are few.

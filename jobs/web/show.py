@@ -71,8 +71,8 @@ def every(ns):
 
 
 def schedule(job):
-    cron = job["cron"] or "every " + every(job["every"])
-    return f"{cron}, {job['zone']}" if job["zone"] else cron
+    text = job["cron"] or (f"every {every(job['every'])}" if job["every"] else "once")
+    return f"{text}, {job['zone']}" if job["zone"] else text
 
 
 def state(run):
