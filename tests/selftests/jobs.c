@@ -581,14 +581,15 @@ TEST_F(jobs, planned_and_too_late)
 
 TEST_F(jobs, due_once)
 {
-	time_t soon = time(NULL) + 3;
-	char text[32];
+	time_t soon = time(NULL) + 3, before = soon - 86400;
+	char text[32], past[32];
 
 	strftime(text, sizeof(text), "%F %T", gmtime(&soon));
+	strftime(past, sizeof(past), "%F %R", gmtime(&before));
 	ADD("soon", "--at", text, "--timezone", "UTC", SHELL(LOG));
 	EXPECT_EQ((__s64)(soon * NSEC_PER_SEC), sql("SELECT next FROM job"));
-	ADD("past", "--at", "2026-01-01 00:00", "--misfire", "once", SHELL(LOG));
-	ADD("gone", "--at", "2026-01-01 00:00:01", SHELL(LOG));
+	ADD("past", "--at", past, "--timezone", "UTC", "--misfire", "once", SHELL(LOG));
+	ADD("gone", "--at", past, "--timezone", "UTC", SHELL(LOG));
 	START();
 	await(COUNT("name = 'past' AND state = 'done'"));
 	await(COUNT("name = 'soon' AND state = 'planned'") ||
@@ -746,7 +747,7 @@ TEST_F(jobs, nothing_escapes_its_limit)
 	/* The first one removes the groups of processes that were just killed. */
 	START();
 	STOP();
-	EXPECT_EQ(before, count_groups());
+	EXPECT_GE(before, count_groups());
 }
 
 TEST_F(jobs, runs_are_stopped)
