@@ -288,7 +288,7 @@ int hwtimer_calls_setup(struct context *c, struct hwtimer_setup *s)
 static int calls_grow(struct context *c)
 {
 	struct calls *t = c->data;
-	u32 max_pages = max(16U, 2 * t->max_pages), i;
+	u32 max_pages, i;
 	struct entry *page;
 	LIST_HEAD(entries);
 	bool others;
@@ -306,6 +306,7 @@ static int calls_grow(struct context *c)
 	if (t->nr_pages == MAX_PAGES)
 		goto unlock;
 	if (t->nr_pages == t->max_pages) {
+		max_pages = max(16U, 2 * t->max_pages);
 		if (hwtimer_context_reserve(c, &t->pages, t->nr_pages, max_pages))
 			goto unlock;
 		t->max_pages = max_pages;

@@ -242,7 +242,7 @@ static void define(const char *path, int argc, char **argv)
 			row.block = word("block", optarg, blocks, 3);
 			break;
 		default:
-			misuse("%s NAME {--cron EXPRESSION | --every TIME | --at DATE} -- COMMAND...",
+			misuse("%s NAME {--cron ... | --every TIME | --at DATE} -- COMMAND...",
 			       command);
 		}
 	}

@@ -30,7 +30,8 @@ static const struct {
 	const char *name, *metric, *help;
 } counters[] = {
 	{ "watched", "watched", "Connections that the rule watches now" },
-	{ "closed", "closed_total", "How often a connection was idle, and the action was done to it" },
+	{ "closed", "closed_total",
+	  "How often a connection was idle, and the action was done to it" },
 	{ "looks", "looks_total", "Looks at a connection" },
 	{ "refused", "refused_total",
 	  "How often a connection was not watched, by the limit or for lack of memory" },
