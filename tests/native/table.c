@@ -426,6 +426,33 @@ static __u64 stop(void)
 	return n;
 }
 
+static void *filler(void *arg)
+{
+	struct books *b = arg;
+	hwtimer_id id;
+
+	while (__atomic_fetch_add(&b->serial, 1, __ATOMIC_RELAXED) < b->most)
+		must(!book_schedule(b, 3600000 * MS, 0, 0, &id), "schedule failed");
+	return NULL;
+}
+
+/* Each page of entries is needed by all threads at once. */
+static __u64 grow_of_calls(void)
+{
+	pthread_t t[THREADS];
+	__u64 n = 0;
+
+	do {
+		struct books b = { .most = 3000, .fd = must_setup() };
+
+		begin(t, THREADS, filler, &b);
+		join(t, THREADS);
+		close(b.fd);
+		n += b.most;
+	} while (go_on(n));
+	return n;
+}
+
 static __u64 stop_of_calls(void)
 {
 	__u64 n = 0;
@@ -733,6 +760,7 @@ int main(int argc, char **argv)
 		{ "looks", looks },
 		{ "grow", grow },
 		{ "race_of_calls", race_of_calls },
+		{ "grow_of_calls", grow_of_calls },
 		{ "stop_of_calls", stop_of_calls },
 		{ "woken_for_nothing", woken_for_nothing },
 		/* ThreadSanitizer would be right about its races. */
