@@ -168,9 +168,17 @@ __s64 store_now(void)
 	return db->now();
 }
 
+static void write_command(__s64 job, char *const *argv)
+{
+	__s64 i;
+
+	for (i = 0; argv[i]; i++)
+		write_row(query(ADD_ARGUMENT, "nns", job, i, argv[i]));
+}
+
 void store_add(const struct job_row *job, char *const *argv)
 {
-	__s64 id, i;
+	__s64 id;
 
 	db->begin();
 	if (store_has(job->name))
@@ -179,13 +187,12 @@ void store_add(const struct job_row *job, char *const *argv)
 			      job->cron ? NEVER : job->every, misfires[job->misfire],
 			      blocks[job->block], job->next, job->zone, dsts[job->by_clock],
 			      job->first, job->timeout, job->grace));
-	for (i = 0; argv[i]; i++)
-		write_row(query(ADD_ARGUMENT, "nns", id, i, argv[i]));
+	write_command(id, argv);
 }
 
 bool store_change(const struct job_row *job, char *const *argv)
 {
-	__s64 id, i;
+	__s64 id;
 
 	db->begin();
 	id = one_number(query(CHANGE, "stsstssntns", job->cron, job->cron ? NEVER : job->every,
@@ -195,8 +202,7 @@ bool store_change(const struct job_row *job, char *const *argv)
 	if (!id)
 		return false;
 	write_row(query(FORGET_ARGUMENTS, "n", id));
-	for (i = 0; argv[i]; i++)
-		write_row(query(ADD_ARGUMENT, "nns", id, i, argv[i]));
+	write_command(id, argv);
 	return true;
 }
 
