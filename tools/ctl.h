@@ -56,9 +56,8 @@ struct ctl_option {
 
 /* The command line after the name of the subcommand. */
 struct ctl_args {
-	char **argv;
+	char **argv;		/* getopt's optind is the index of the next argument */
 	int argc;
-	int next;		/* index of the next argument */
 	bool only_words;	/* after "--" there are no more options */
 	const struct ctl_option *options;
 	size_t n_options;
@@ -71,13 +70,14 @@ struct ctl_command {
 	int (*run)(struct ctl_args *args);
 };
 
-extern const struct ctl_command ctl_sleep, ctl_at, ctl_after, ctl_every, ctl_stat, ctl_top,
-	ctl_watch, ctl_draw, ctl_list, ctl_metrics, ctl_idle, ctl_bench;
+extern const struct ctl_command ctl_sleep, ctl_after, ctl_every, ctl_stat, ctl_top, ctl_draw,
+	ctl_list, ctl_metrics, ctl_idle;
 
 /* hwtimerctl.c */
 extern const struct ctl_command *ctl_command;	/* the one that runs; NULL: none yet */
 /* Called before a message, to leave the drawn screen, with which the message would vanish. */
 extern void (*ctl_leave_screen)(void);
+extern bool ctl_http;	/* a message is the answer to a request of HTTP */
 _Noreturn void ctl_die(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 _Noreturn void ctl_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -88,18 +88,21 @@ bool ctl_colours(void);
 void ctl_check_command(char *const argv[]);
 _Noreturn void ctl_exec(char *const argv[], bool stdout_is_ours);
 _Noreturn void ctl_failed(int error, const char *what);
+_Noreturn void ctl_denied(const char *what, const char *needs);
+void ctl_add_name(char **names, const char *name);
 struct hwtimer *ctl_open(void);
 
 /* ctl_args.c */
 const char *ctl_next_word(struct ctl_args *args);
 uint64_t ctl_parse_duration(const char *what, const char *text);
-uint64_t ctl_parse_time(const char *text);
 void ctl_print_ns(FILE *to, uint64_t ns);
 const char *ctl_wall_time(char *text, size_t size);
 uint64_t ctl_clock(int clockid);
 
 /* ctl_json.c: the key is empty or NULL in an array and for a value that stands alone */
 unsigned int ctl_utf8_length(const unsigned char *s);
+unsigned int ctl_printable(const unsigned char *s);
+int ctl_print_safe(FILE *to, const char *text);
 void ctl_json_open(const char *key, char bracket);
 void ctl_json_close(char bracket);
 void ctl_json_end(void);
@@ -109,8 +112,9 @@ void ctl_json_signed(const char *key, int64_t number);
 void ctl_json_real(const char *key, double number);
 void ctl_json_null(const char *key);
 
-/* ctl_wheels.c: the wheels that HWTIMER_IOC_WHEELS lists */
+/* ctl_wheels.c: the wheels that HWTIMER_IOC_WHEELS lists, and contexts */
 #define CTL_FIELDS	7
+#define CTL_MAX_LINES	24
 
 /* A number of struct hwtimer_wheel_info. */
 struct ctl_field {
@@ -138,9 +142,20 @@ uint64_t ctl_late_bound(unsigned int bin);
 void ctl_print_word(FILE *to, const char *text, int width);
 void ctl_print_late(FILE *to, const __u64 *late, int columns);
 void ctl_json_late(const __u64 *late);
-int *ctl_contexts(uint64_t pid, unsigned int *n);
+
+/* A context, and what the kernel says of it in fdinfo. */
+struct ctl_context {
+	int pid, fd;
+	struct ctl_line {
+		const char *name, *value;
+	} lines[CTL_MAX_LINES];
+	unsigned int n_lines;
+};
+
+struct ctl_context *ctl_contexts(uint64_t pid, unsigned int *n);
 
 /* ctl_list.c: what debugfs says of a wheel */
+const char *ctl_debugfs_wheel(const char *debugfs, const char *name);
 void ctl_debugfs_read(const char *debugfs, const char *wheel, const char *file,
 		      void (*take)(void *arg, const char *path, const char *line), void *arg);
 

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl: arguments: options, durations, times of day.
+ * hwtimerctl: arguments: options and durations.
  */
 #include <errno.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "ctl.h"
+
+/* The most of a command, and the value by which getopt_long() reports one with its long name. */
+#define MAX_OPTIONS	8
+#define OPTION(i)	(256 + (int)(i))
 
 uint64_t ctl_clock(int clockid)
 {
@@ -120,141 +125,6 @@ uint64_t ctl_parse_duration(const char *what, const char *text)
 	return sum;
 }
 
-static bool take_digits(const char **p, int n, int *value)
-{
-	*value = 0;
-	while (n--) {
-		if (**p < '0' || **p > '9')
-			return false;
-		*value = *value * 10 + *(*p)++ - '0';
-	}
-	return true;
-}
-
-static bool take(const char **p, char c)
-{
-	if (**p != c)
-		return false;
-	(*p)++;
-	return true;
-}
-
-/* Exactly "HH:MM" or "HH:MM:SS" */
-static bool take_time_of_day(const char *p, struct tm *tm)
-{
-	tm->tm_sec = 0;
-	return take_digits(&p, 2, &tm->tm_hour) && take(&p, ':') &&
-	       take_digits(&p, 2, &tm->tm_min) &&
-	       (!*p || (take(&p, ':') && take_digits(&p, 2, &tm->tm_sec))) && !*p;
-}
-
-static bool take_date(const char **p, struct tm *tm)
-{
-	if (!take_digits(p, 4, &tm->tm_year) || !take(p, '-') ||
-	    !take_digits(p, 2, &tm->tm_mon) || !take(p, '-') ||
-	    !take_digits(p, 2, &tm->tm_mday))
-		return false;
-	tm->tm_year -= 1900;
-	tm->tm_mon--;
-	return true;
-}
-
-/*
- * The first time, not before @from, at which local time is @wanted; -1: never. When the clocks go
- * back a time comes twice, and when they go forward some do not come.
- */
-static time_t first_time(const struct tm *wanted, time_t from)
-{
-	time_t found = -1, t;
-	struct tm tm, shown;
-	int isdst;
-
-	for (isdst = 0; isdst < 2; isdst++) {
-		tm = *wanted;
-		tm.tm_isdst = isdst;
-		t = mktime(&tm);
-		if (t == -1 || !localtime_r(&t, &shown) || t < from ||
-		    shown.tm_year != wanted->tm_year || shown.tm_mon != wanted->tm_mon ||
-		    shown.tm_mday != wanted->tm_mday || shown.tm_hour != wanted->tm_hour ||
-		    shown.tm_min != wanted->tm_min || shown.tm_sec != wanted->tm_sec)
-			continue;
-		if (found == -1 || t < found)
-			found = t;
-	}
-	return found;
-}
-
-/* The next time at which it is HH:MM:SS, today or tomorrow. */
-static time_t next_time_of_day(const char *text, const struct tm *wanted, time_t now)
-{
-	struct tm today;
-	time_t t;
-	int day;
-
-	localtime_r(&now, &today);
-	for (day = 0; day < 2; day++) {
-		struct tm tm = {
-			.tm_year = today.tm_year, .tm_mon = today.tm_mon,
-			.tm_mday = today.tm_mday + day, .tm_hour = 12, .tm_isdst = -1,
-		};
-
-		mktime(&tm);	/* the 32nd is the 1st */
-		tm.tm_hour = wanted->tm_hour;
-		tm.tm_min = wanted->tm_min;
-		tm.tm_sec = wanted->tm_sec;
-		t = first_time(&tm, now);
-		if (t != -1)
-			return t;
-	}
-	ctl_misuse("TIME: no such local time today or tomorrow: '%s'", text);
-}
-
-/* Returns a TIME in ns of CLOCK_REALTIME. The caller handles "+DURATION". */
-uint64_t ctl_parse_time(const char *text)
-{
-	uint64_t now_ns = ctl_clock(CLOCK_REALTIME), ns, part = 0;
-	time_t now = now_ns / NSEC_PER_SEC;
-	int64_t t;
-	const char *p = text;
-	struct tm tm = { 0 };
-
-	if (*text == '@') {
-		size_t len = strspn(text + 1, "0123456789.");
-
-		if (!len || text[1 + len] || text[1] == '.' ||
-		    memchr(text + 1, '.', len) != memrchr(text + 1, '.', len))
-			ctl_misuse("TIME: not seconds since 1970: '%s'", text);
-		/* The seconds and their fraction separately: in ns they may overflow. */
-		len = strcspn(text + 1, ".");
-		t = strtoll(text + 1, NULL, 10);	/* too large: INT64_MAX */
-		if (text[1 + len])
-			part = scaled(text + 1 + len, strlen(text + 1 + len), NSEC_PER_SEC);
-	} else {
-		if (take_time_of_day(text, &tm)) {
-			if (tm.tm_hour > 23 || tm.tm_min > 59 || tm.tm_sec > 59)
-				ctl_misuse("TIME: no such time of day: '%s'", text);
-			t = next_time_of_day(text, &tm, now + 1);
-		} else if (take_date(&p, &tm) && (take(&p, ' ') || take(&p, 'T')) &&
-			   take_time_of_day(p, &tm)) {
-			t = first_time(&tm, 0);
-			if (t == -1)
-				ctl_misuse("TIME: no such local time: '%s'", text);
-		} else {
-			ctl_misuse("TIME: not a time: '%s' (examples: 12:30, 12:30:15, +1h30m)",
-				   text);
-		}
-	}
-	/* In ns it could wrap, and look like a time near now. */
-	if (t >= INT64_MAX / (int64_t)NSEC_PER_SEC)
-		ctl_misuse("TIME: more than 36 years away: '%s'", text);
-	ns = (uint64_t)t * NSEC_PER_SEC + part;
-	if (ns < now_ns)
-		ctl_misuse("TIME: in the past: '%s'", text);
-	if (ns - now_ns > CTL_MAX_NS)
-		ctl_misuse("TIME: more than 36 years away: '%s'", text);
-	return ns;
-}
-
 static uint64_t parse_number(const struct ctl_option *option, const char *text)
 {
 	uint64_t value;
@@ -306,66 +176,18 @@ static void print_help(void)
 	exit(CTL_OK);
 }
 
-/* The value of an option: the rest of the argument, or the next argument. */
-static const char *option_value(struct ctl_args *args, const char *option, const char *behind)
+/* Reports a word that getopt_long() refuses. */
+static _Noreturn void refuse_option(const struct ctl_args *args, int why, const char *text)
 {
-	if (behind)
-		return behind;
-	if (args->next == args->argc)
-		ctl_misuse("%s: needs a value", option);
-	return args->argv[args->next++];
-}
+	size_t i, len = strcspn(text, "=");
+	char letter[] = { '-', optopt, 0 };
 
-static void take_long(struct ctl_args *args, const char *text)
-{
-	const char *equals = strchr(text, '=');
-	int len = equals ? equals - text : (int)strlen(text);
-	const struct ctl_option *option;
-	char name[80];
-	size_t i;
-
-	if (!strcmp(text, "--help"))
-		print_help();
-	for (i = 0; i < args->n_options; i++) {
-		option = &args->options[i];
-		if (strncmp(text + 2, option->name, len - 2) || option->name[len - 2])
-			continue;
-		snprintf(name, sizeof(name), "--%s", option->name);
-		if (option->kind != CTL_FLAG)
-			set_option(option, option_value(args, name, equals ? equals + 1 : NULL));
-		else if (equals)
-			ctl_misuse("%s: takes no value: '%s'", name, text);
-		else
-			set_option(option, NULL);
-		return;
-	}
-	ctl_misuse("no such option: '%s'", text);
-}
-
-/* "-nd5" is "-n -d 5". */
-static void take_short(struct ctl_args *args, const char *text)
-{
-	const struct ctl_option *option;
-	char name[] = "-?";
-	const char *p;
-	size_t i;
-
-	for (p = text + 1; *p; p++) {
-		if (*p == 'h')
-			print_help();
-		option = NULL;
-		for (i = 0; i < args->n_options; i++)
-			if (args->options[i].letter == *p)
-				option = &args->options[i];
-		name[1] = *p;
-		if (!option)
-			ctl_misuse("no such option: '%s'", p == text + 1 ? text : name);
-		if (option->kind != CTL_FLAG) {
-			set_option(option, option_value(args, name, p[1] ? p + 1 : NULL));
-			return;
-		}
-		set_option(option, NULL);
-	}
+	if (why == ':')
+		ctl_misuse("%s: needs a value", text[1] == '-' ? text : letter);
+	for (i = 0; text[len] && i < args->n_options; i++)
+		if (optopt == OPTION(i))
+			ctl_misuse("--%s: takes no value: '%s'", args->options[i].name, text);
+	ctl_misuse("no such option: '%s'", text[1] != '-' && text[2] ? letter : text);
 }
 
 /*
@@ -374,18 +196,35 @@ static void take_short(struct ctl_args *args, const char *text)
  */
 const char *ctl_next_word(struct ctl_args *args)
 {
+	struct option longs[MAX_OPTIONS + 2] = { { "help", no_argument, NULL, 'h' } };
+	/* "-": in the order of the command line; ":": we report what is wrong */
+	char shorts[2 * MAX_OPTIONS + 4] = "-:h", *end = shorts + strlen(shorts);
 	const char *text;
+	size_t i;
+	int c;
 
-	while (args->next < args->argc) {
-		text = args->argv[args->next++];
-		if (args->only_words || text[0] != '-' || !text[1])
-			return text;
-		if (!strcmp(text, "--"))
-			args->only_words = true;
-		else if (text[1] == '-')
-			take_long(args, text);
-		else
-			take_short(args, text);
+	opterr = 0;
+	for (i = 0; i < args->n_options; i++) {
+		const struct ctl_option *option = &args->options[i];
+		int value = option->kind == CTL_FLAG ? no_argument : required_argument;
+
+		longs[i + 1] = (struct option){ option->name, value, NULL, OPTION(i) };
+		if (option->letter)
+			end += sprintf(end, value ? "%c:" : "%c", option->letter);
 	}
-	return NULL;
+	while (!args->only_words) {
+		text = args->argv[optind];
+		c = getopt_long(args->argc, args->argv, shorts, longs, NULL);
+		if (c == 1)
+			return optarg;
+		if (c == 'h')
+			print_help();
+		if (c == '?' || c == ':')
+			refuse_option(args, c, text);
+		args->only_words = c == -1;
+		for (i = 0; i < args->n_options; i++)
+			if (c == OPTION(i) || (c > 0 && c == args->options[i].letter))
+				set_option(&args->options[i], optarg);
+	}
+	return optind < args->argc ? args->argv[optind++] : NULL;
 }

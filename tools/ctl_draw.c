@@ -158,8 +158,15 @@ static int by_time(const void *a, const void *b)
 /* A name that a user chose, escaped for XML. */
 static void put_text(const char *text)
 {
-	for (; *text; text++) {
-		switch (*text) {
+	char *safe = NULL, *at;
+	FILE *to = open_memstream(&safe, &(size_t){ 0 });
+
+	if (!to)
+		ctl_die(CTL_FAILED, "out of memory");
+	ctl_print_safe(to, text);
+	fclose(to);
+	for (at = safe; *at; at++) {
+		switch (*at) {
 		case '&':
 			fputs("&amp;", stdout);
 			break;
@@ -170,10 +177,10 @@ static void put_text(const char *text)
 			fputs("&gt;", stdout);
 			break;
 		default:
-			putchar((unsigned char)*text < 0x20 || (unsigned char)*text >= 0x7f ?
-				'?' : *text);
+			putchar(*at);
 		}
 	}
+	free(safe);
 }
 
 /* "16.8 ms", "4.66 h". */
@@ -502,11 +509,10 @@ static int run_draw(struct ctl_args *args)
 	args->options = options;
 	args->n_options = ARRAY_SIZE(options);
 	p->name = ctl_next_word(args);
-	if (!p->name)
-		ctl_misuse("WHEEL: missing");
-	word = ctl_next_word(args);
+	word = p->name ? ctl_next_word(args) : NULL;
 	if (word)
 		ctl_misuse("unexpected argument: '%s' (one WHEEL)", word);
+	p->name = ctl_debugfs_wheel(debugfs, p->name);
 	ctl_debugfs_read(debugfs, p->name, "stats", take_stat, p);
 	if (!p->levels || !p->tick_ns || p->now_ns < p->start_ns)
 		ctl_die(CTL_FAILED, "%s: impossible: levels %u, tick_ns %" PRIu64 ", now_ns %"
@@ -525,9 +531,9 @@ static int run_draw(struct ctl_args *args)
 const struct ctl_command ctl_draw = {
 	.name = "draw",
 	.summary = "an SVG picture of a wheel: its slots, its lateness, and what is due when",
-	.help = "draw [--debugfs DIR] WHEEL >FILE\n\n"
-		"Draw a wheel of a kernel module as SVG: its levels as rings, the lowest one\n"
-		"innermost, with marks where there are timeouts, and hands that point to now;\n"
+	.help = "draw [--debugfs DIR] [WHEEL] >FILE\n\n"
+		"Draw a wheel of a kernel module as SVG, by default that of which the most\n"
+		"timeouts are pending: its levels as rings, the lowest one innermost, with marks where there are timeouts, and hands that point to now;\n"
 		"a histogram of the lateness of expiries; and the time from now to the\n"
 		"deadlines, with percentiles. Requires root and debugfs.\n\n"
 		"  --debugfs DIR  where debugfs is mounted (default: " CTL_DEBUGFS ")\n"

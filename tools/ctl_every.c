@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -255,8 +256,8 @@ static int run_every(struct ctl_args *args)
 		ctl_misuse("DURATION: missing");
 	every.period_ns = ctl_parse_duration("DURATION", period);
 	if (ctl_next_word(args))
-		every.command = args->argv + args->next - 1;
-	else if (!strcmp(args->argv[args->next - 1], "--"))
+		every.command = args->argv + optind - 1;
+	else if (!strcmp(args->argv[optind - 1], "--"))
 		ctl_misuse("COMMAND: missing after '--'");
 	set_policy(misfire);
 	if (!every.period_ns)

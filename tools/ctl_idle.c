@@ -398,6 +398,17 @@ static struct nlmsghdr *put_place(uint8_t command, const struct place *place)
 	return request;
 }
 
+static _Noreturn void no_such_rule(const char *text)
+{
+	char place[PLACE_SIZE], *there = NULL;
+	unsigned int i;
+
+	read_rules();
+	for (i = 0; i < n_rules; i++)
+		ctl_add_name(&there, place_text(&rules[i].place, place));
+	ctl_die(CTL_FAILED, "%s: no such rule (there are: %s)", text, there ?: "none");
+}
+
 /* Let the kernel do it, or exit. */
 static void must_do(const struct nlmsghdr *request, const struct place *place)
 {
@@ -409,12 +420,11 @@ static void must_do(const struct nlmsghdr *request, const struct place *place)
 		return;
 	place_text(place, text);
 	if (error == EPERM)
-		ctl_die(CTL_NO_RIGHTS, "%s: permission denied: be root, outside of containers "
-			"(CAP_NET_ADMIN in the initial user namespace)", text);
+		ctl_denied(text, "CAP_NET_ADMIN in the initial user namespace (no container)");
+	if (error == ENOENT)
+		no_such_rule(text);
 	if (!*why && error == EEXIST)
 		why = "there is a rule already (idle del deletes it)";
-	else if (!*why && error == ENOENT)
-		why = "there is no such rule (idle list lists all)";
 	else if (!*why && error == ENOSPC)
 		why = "there are too many rules";
 	ctl_die(CTL_FAILED, "%s: %s", text, *why ? why : strerror(error));

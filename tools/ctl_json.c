@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl: JSON on stdout, a value per line.
+ * hwtimerctl: text that others chose, and JSON on stdout, a value per line.
  */
 #include <inttypes.h>
 
@@ -44,6 +44,28 @@ unsigned int ctl_utf8_length(const unsigned char *s)
 	return length;
 }
 
+/* The length of the character that begins here, or 0 if a terminal must not get it. */
+unsigned int ctl_printable(const unsigned char *s)
+{
+	if (*s < 0x20 || *s == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0))
+		return 0;
+	return ctl_utf8_length(s);
+}
+
+/* Control characters, and what is not UTF-8, as "\\x1b". Returns the number of characters. */
+int ctl_print_safe(FILE *to, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	unsigned int length;
+	int width = 0;
+
+	for (; *s; s += length ?: 1) {
+		length = ctl_printable(s);
+		width += length ? (int)fwrite(s, length, 1, to) : fprintf(to, "\\x%02x", *s);
+	}
+	return width;
+}
+
 static void put_string(const char *text)
 {
 	const unsigned char *s = (const unsigned char *)text;
@@ -56,8 +78,8 @@ static void put_string(const char *text)
 			fputs("\\ufffd", stdout);
 		else if (*s == '"' || *s == '\\')
 			printf("\\%c", *s);
-		else if (*s < 0x20 || *s == 0x7f)
-			printf("\\u%04x", *s);
+		else if (!ctl_printable(s))
+			printf("\\u%04x", s[length - 1]);
 		else
 			fwrite(s, 1, length, stdout);
 	}

@@ -5,6 +5,7 @@
  * Contexts are private, so their descriptors are copied by pidfd_getfd(2), which requires the
  * rights of a debugger. Timeouts of wheels are read from debugfs.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -47,11 +48,12 @@ static void json_due(uint64_t deadline, uint64_t now)
 		ctl_json_signed("due_ns", deadline - now);
 }
 
-static void show_timeout(int fd, const struct hwtimer_query *q, uint64_t now)
+static void show_timeout(const struct ctl_context *c, const struct hwtimer_query *q, uint64_t now)
 {
 	if (json) {
 		ctl_json_open(NULL, '{');
-		ctl_json_number("fd", fd);
+		ctl_json_number("pid", c->pid);
+		ctl_json_number("fd", c->fd);
 		ctl_json_number("id", q->id);
 		ctl_json_number("user_data", q->user_data);
 		json_due(q->deadline_ns, now);
@@ -60,7 +62,7 @@ static void show_timeout(int fd, const struct hwtimer_query *q, uint64_t now)
 		ctl_json_end();
 		return;
 	}
-	printf("%4d  %#-18" PRIx64 "  %#-18" PRIx64 "  ", fd, (uint64_t)q->id,
+	printf("%7d  %4d  %#-18" PRIx64 "  %#-18" PRIx64 "  ", c->pid, c->fd, (uint64_t)q->id,
 	       (uint64_t)q->user_data);
 	show_due(q->deadline_ns, now);
 	if (q->period_ns) {
@@ -70,7 +72,7 @@ static void show_timeout(int fd, const struct hwtimer_query *q, uint64_t now)
 	putchar('\n');
 }
 
-static void list_context(int number, int fd)
+static void list_context(const struct ctl_context *c, int fd)
 {
 	struct hwtimer_query *queries = ctl_alloc(PAGE, sizeof(*queries));
 	struct hwtimer_list list = { .entries = (uintptr_t)queries, .size = sizeof(*queries) };
@@ -81,38 +83,99 @@ static void list_context(int number, int fd)
 	do {
 		list.count = PAGE;
 		if (ioctl(fd, HWTIMER_IOC_INFO, &info) || ioctl(fd, HWTIMER_IOC_LIST, &list))
-			ctl_die(CTL_FAILED, "descriptor %d: %s", number, strerror(errno));
+			ctl_die(CTL_FAILED, "process %d, descriptor %d: %s", c->pid, c->fd,
+				strerror(errno));
 		now = ctl_clock(info.clockid) + info.offset_ns;
 		for (i = 0; i < list.count; i++)
-			show_timeout(number, &queries[i], now);
+			show_timeout(c, &queries[i], now);
 	} while (list.count == PAGE);
 	free(queries);
 }
 
-static void list_process(uint64_t pid)
+/* A process that ends meanwhile has no timeouts. */
+static void list_contexts(uint64_t pid)
 {
-	/* First, so that a process that reuses the pid later is not mistaken for this one. */
-	int pidfd = syscall(SYS_pidfd_open, (pid_t)pid, 0), *numbers, fd;
+	const struct ctl_context *contexts, *c;
+	int pidfd = -1, fd;
 	unsigned int n, i;
+	char text[64];
 
-	if (pidfd < 0)
-		ctl_die(CTL_FAILED, "process %" PRIu64 ": %s", pid, strerror(errno));
-	numbers = ctl_contexts(pid, &n);
+	contexts = ctl_contexts(pid, &n);
+	if (!n)
+		ctl_die(CTL_FAILED, "no process of yours has a context "
+			"(--pid PID, or WHEEL, for others: sudo hwtimerctl list)");
 	if (!json)
-		printf("%4s  %-18s  %-18s  %s\n", "FD", "ID", "USER_DATA", "DUE");
+		printf("%7s  %4s  %-18s  %-18s  %s\n", "PID", "FD", "ID", "USER_DATA", "DUE");
 	for (i = 0; i < n; i++) {
-		fd = syscall(SYS_pidfd_getfd, pidfd, numbers[i], 0);
+		c = &contexts[i];
+		if (!i || c->pid != c[-1].pid) {
+			close(pidfd);
+			pidfd = syscall(SYS_pidfd_open, c->pid, 0);
+		}
+		fd = pidfd < 0 ? -1 : syscall(SYS_pidfd_getfd, pidfd, c->fd, 0);
 		if (fd >= 0) {
-			list_context(numbers[i], fd);
+			list_context(c, fd);
 			close(fd);
-		} else if (errno != EBADF) {	/* closed meanwhile */
-			ctl_die(errno == EPERM ? CTL_NO_RIGHTS : CTL_FAILED,
-				"descriptor %d of process %" PRIu64 ": %s", numbers[i], pid,
-				strerror(errno));
+		} else if (errno == EPERM) {
+			snprintf(text, sizeof(text), "process %d", c->pid);
+			ctl_denied(text, "CAP_SYS_PTRACE");
 		}
 	}
 	close(pidfd);
-	free(numbers);
+}
+
+/* The number of pending timeouts of a wheel, or -1. */
+static int64_t pending_of(const char *debugfs, const char *wheel)
+{
+	char path[512], line[128];
+	int64_t pending = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/hwtimer/%s/stats", debugfs, wheel);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "pending %" SCNd64, &pending);
+	if (f)
+		fclose(f);
+	return pending;
+}
+
+/* Returns @name, which has to be a wheel, or that of which the most timeouts are pending. */
+const char *ctl_debugfs_wheel(const char *debugfs, const char *name)
+{
+	char *path, *there = NULL, *busiest = NULL;
+	int64_t most = -1, pending;
+	struct dirent *entry;
+	DIR *dir;
+
+	if (asprintf(&path, "%s/hwtimer", debugfs) < 0)
+		ctl_die(CTL_FAILED, "out of memory");
+	dir = opendir(path);
+	if (!dir && (errno == EACCES || errno == EPERM))
+		ctl_denied(path, "a kernel without lockdown, which Secure Boot turns on");
+	if (!dir)
+		ctl_die(CTL_FAILED, "%s: %s (modprobe hwtimer, mount -t debugfs debugfs %s)", path,
+			strerror(errno), debugfs);
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] == '.' || entry->d_type == DT_REG)
+			continue;
+		if (name && !strcmp(name, entry->d_name))
+			break;
+		ctl_add_name(&there, entry->d_name);
+		pending = pending_of(debugfs, entry->d_name);
+		if (pending > most) {
+			most = pending;
+			free(busiest);
+			busiest = strdup(entry->d_name);
+		}
+	}
+	if (name && !entry)
+		ctl_die(CTL_FAILED, "no wheel '%s' (there are: %s)", name, there ?: "none");
+	if (!name && !busiest)
+		ctl_die(CTL_FAILED, "there is no wheel of a kernel module");
+	closedir(dir);
+	free(path);
+	return name ?: busiest;
 }
 
 /* Give @take each line of the file of a wheel in debugfs. */
@@ -126,8 +189,8 @@ void ctl_debugfs_read(const char *debugfs, const char *wheel, const char *file,
 	if (asprintf(&path, "%s/hwtimer/%s/%s", debugfs, wheel, file) < 0)
 		ctl_die(CTL_FAILED, "out of memory");
 	f = fopen(path, "re");
-	if (!f && errno == ENOENT)
-		ctl_die(CTL_FAILED, "%s: no such wheel, or debugfs is not mounted", path);
+	if (!f && (errno == EACCES || errno == EPERM))
+		ctl_denied(path, "a kernel without lockdown, which Secure Boot turns on");
 	if (!f)
 		ctl_failed(errno, path);
 	errno = 0;
@@ -217,24 +280,24 @@ static int run_list(struct ctl_args *args)
 	word = wheel ? ctl_next_word(args) : NULL;
 	if (word)
 		ctl_misuse("unexpected argument: '%s'", word);
-	if (!wheel == !pid)
-		ctl_misuse("needs either a WHEEL or --pid PID");
+	if (wheel && pid)
+		ctl_misuse("WHEEL excludes --pid");
 	if (wheel)
-		list_wheel(debugfs, wheel);
+		list_wheel(debugfs, ctl_debugfs_wheel(debugfs, wheel));
 	else
-		list_process(pid);
+		list_contexts(pid);
 	return CTL_OK;
 }
 
 const struct ctl_command ctl_list = {
 	.name = "list",
 	.summary = "the pending timeouts of a process or of a wheel",
-	.help = "list [--json] --pid PID\n"
+	.help = "list [--json] [--pid PID]\n"
 		"       hwtimerctl list [--json] [--debugfs DIR] WHEEL\n\n"
-		"List the pending timeouts of a process' contexts, if you may debug the\n"
-		"process; or, as root, those in the buckets of a wheel of a kernel module.\n"
-		"Those of handles in the process are not listed.\n\n"
-		"  -p, --pid PID  the process\n"
+		"List the pending timeouts of the contexts of your processes, or of one process,\n"
+		"if you may debug it; or, as root, those in the buckets of a wheel of a kernel\n"
+		"module. Those of handles in the process are not listed.\n\n"
+		"  -p, --pid PID  this process\n"
 		"  --json         a JSON object per line for each timeout\n"
 		"  --debugfs DIR  where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
 		"  -h, --help     print this help\n",

@@ -15,26 +15,22 @@
 
 #define PREFIX	"hwtimer_wheel_"
 
-/*
- * A label's value may be any text, with these characters escaped. Prometheus refuses all metrics if
- * there is a byte that is not UTF-8.
- */
+/* A label's value: names as they are printed elsewhere, with these characters escaped. */
 static void print_label(FILE *to, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
-	unsigned int length;
+	char *safe = NULL, *at;
+	FILE *mem = open_memstream(&safe, &(size_t){ 0 });
 
-	for (; *s; s += length ?: 1) {
-		length = ctl_utf8_length(s);
-		if (*s == '"' || *s == '\\' || *s == '\n')
+	if (!mem)
+		ctl_die(CTL_FAILED, "out of memory");
+	ctl_print_safe(mem, text);
+	fclose(mem);
+	for (at = safe; *at; at++) {
+		if (*at == '"' || *at == '\\')
 			fputc('\\', to);
-		if (!length)
-			fputs("\ufffd", to);
-		else if (*s == '\n')
-			fputc('n', to);
-		else
-			fwrite(s, 1, length, to);
+		fputc(*at, to);
 	}
+	free(safe);
 }
 
 static void print_head(FILE *to, const char *name, const char *help, const char *type)
@@ -144,36 +140,43 @@ static void replace_file(const char *path, const struct ctl_wheels *wheels)
 
 /*
  * Answer a request of HTTP that is on stdin, which is a connection: systemd accepts it and starts
- * this for each. If it takes longer than TIMEOUT_S, or anything cannot be read, the connection
- * ends without an answer, and Prometheus sees that this is down.
+ * this for each. If anything cannot be read, the answer is 503 and says why, and Prometheus sees
+ * that this is down. If the request takes longer than TIMEOUT_S, or does not begin, there is none.
  */
 #define TIMEOUT_S	10
 
-static void answer(void)
+static const char *read_request(void)
 {
 	char request[8192] = "", method[16], path[256], version[16];
-	const char *status = "200 OK";
-	struct ctl_wheels wheels;
 	size_t len = 0;
-	ssize_t n;
+	ssize_t n = 1;
 
-	alarm(TIMEOUT_S);
-	while (!strstr(request, "\r\n\r\n")) {
+	while (n > 0 && !strstr(request, "\r\n\r\n")) {
 		n = read(STDIN_FILENO, request + len, sizeof(request) - 1 - len);
-		if (n <= 0)
-			ctl_die(CTL_FAILED, "the request has no end");
-		len += n;
+		len += n > 0 ? n : 0;
 		request[len] = 0;
 	}
-	if (sscanf(request, "%15s %255s %15s", method, path, version) != 3 ||
+	if (!len)
+		exit(CTL_OK);
+	if (n <= 0 || sscanf(request, "%15s %255s %15s", method, path, version) != 3 ||
 	    strncmp(version, "HTTP/1.", 7))
-		status = "400 Bad Request";
-	else if (strcmp(method, "GET"))
-		status = "405 Method Not Allowed\r\nAllow: GET";
-	else if (strcmp(path, "/metrics"))
-		status = "404 Not Found";
+		return "400 Bad Request";
+	if (strcmp(method, "GET"))
+		return "405 Method Not Allowed\r\nAllow: GET";
+	return strcmp(path, "/metrics") ? "404 Not Found" : "200 OK";
+}
+
+static void answer(void)
+{
+	struct ctl_wheels wheels;
+	const char *status;
+
+	alarm(TIMEOUT_S);
+	status = read_request();
+	ctl_http = true;
 	if (*status == '2')
 		read_all(&wheels);
+	ctl_http = false;
 	printf("HTTP/1.1 %s\r\nConnection: close\r\n"
 	       "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n\r\n", status);
 	if (*status == '2') {

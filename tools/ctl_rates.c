@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl top, watch: the rates of wheels.
+ * hwtimerctl top: the rates of wheels.
  *
- * Both read the counters periodically. They wait on the system's clock, not on a wheel, so that
- * they do not change what they show.
+ * It reads the counters periodically, and waits on the system's clock, not on a wheel, so that it
+ * does not change what it shows.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -95,15 +95,6 @@ static void print_rates(FILE *to, const struct hwtimer_wheel_info *before,
 	}
 }
 
-static void print_titles(FILE *to)
-{
-	unsigned int i;
-
-	fprintf(to, " %9s", "PENDING");
-	for (i = 0; i < ARRAY_SIZE(rates); i++)
-		fprintf(to, " %8s", rates[i].title);
-}
-
 static void json_rates(const struct hwtimer_wheel_info *before,
 		       const struct hwtimer_wheel_info *now)
 {
@@ -118,20 +109,14 @@ static void json_rates(const struct hwtimer_wheel_info *before,
 	ctl_json_late(late);
 }
 
-static void json_begin(void)
+static void show_json(void)
 {
+	unsigned int i;
 	char time[64];
 
 	ctl_json_open(NULL, '{');
 	ctl_json_text("time", ctl_wall_time(time, sizeof(time)));
 	ctl_json_real("interval_s", (top.now.taken_ns - top.before.taken_ns) / 1e9);
-}
-
-static void show_json(void)
-{
-	unsigned int i;
-
-	json_begin();
 	ctl_json_open("wheels", '[');
 	for (i = 0; i < top.now.n; i++) {
 		const struct hwtimer_wheel_info *now = &top.now.wheels[i];
@@ -156,8 +141,9 @@ static void print_block(FILE *to, unsigned int most, int columns)
 	fprintf(to, "hwtimer %s, wheels: %u, interval: ", ctl_wall_time(time, sizeof(time)),
 		top.now.n);
 	ctl_print_ns(to, top.compared ? top.now.taken_ns - top.before.taken_ns : top.delay_ns);
-	fprintf(to, "\n%-15s", "WHEEL");
-	print_titles(to);
+	fprintf(to, "\n%-15s %9s", "WHEEL", "PENDING");
+	for (i = 0; i < ARRAY_SIZE(rates); i++)
+		fprintf(to, " %8s", rates[i].title);
 	fputc('\n', to);
 	for (i = 0; i < top.now.n; i++) {
 		const struct hwtimer_wheel_info *now = &top.now.wheels[i];
@@ -395,7 +381,6 @@ static int top_on_screen(void)
 	return CTL_OK;
 }
 
-/* The arguments of both commands. */
 static void parse_args(struct ctl_args *args)
 {
 	static const struct ctl_option options[] = {
@@ -439,82 +424,6 @@ static int run_top(struct ctl_args *args)
 	return CTL_OK;
 }
 
-/* The bound below which 99 of 100 expiries were; UINT64_MAX: none, 0: no expiries. */
-static uint64_t percentile(const __u64 *late)
-{
-	uint64_t all = 0, below = 0;
-	unsigned int i;
-
-	for (i = 0; i < HWTIMER_LATE; i++)
-		all += late[i];
-	for (i = 0; i < HWTIMER_LATE; i++) {
-		below += late[i];
-		if (all && below * 100 >= all * 99)
-			return ctl_late_bound(i) ?: UINT64_MAX;
-	}
-	return 0;
-}
-
-static void watch_line(const struct hwtimer_wheel_info *before,
-		       const struct hwtimer_wheel_info *now)
-{
-	__u64 late[HWTIMER_LATE] = { 0 };
-	uint64_t below;
-
-	print_rates(stdout, before, now);
-	add_late(late, before, now);
-	below = percentile(late);
-	fputs("  ", stdout);
-	if (!below)
-		putchar('-');
-	else if (below == UINT64_MAX)
-		fputs("more", stdout);
-	else
-		ctl_print_ns(stdout, below);
-	putchar('\n');
-}
-
-static int run_watch(struct ctl_args *args)
-{
-	uint64_t look = ctl_clock(CLOCK_MONOTONIC), i;
-	const struct hwtimer_wheel_info *now;
-	int rows, columns;
-
-	parse_args(args);
-	if (top.n_names != 1)
-		ctl_misuse("WHEEL: there must be one, not %u", top.n_names);
-	top.compared = true;
-	ctl_wheels_must_read(&top.now, top.names, 1);
-	for (i = 0; !top.iterations || i < top.iterations; i++) {
-		window(&rows, &columns);
-		if (!top.json && !(i % (rows > 2 ? rows - 1 : 1))) {
-			print_titles(stdout);
-			puts("  99%-LATE<");
-			ctl_flush();
-		}
-		look = next_look(look);
-		wait_until(look);
-		take_sample();
-		if (!top.now.n)
-			ctl_die(CTL_FAILED, "wheel '%s' is gone", top.names[0]);
-		now = top.now.wheels;
-		if (top.json) {
-			json_begin();
-			json_rates(top.before.wheels, now);
-			ctl_json_close('}');
-			ctl_json_end();
-		} else {
-			watch_line(top.before.wheels, now);
-			ctl_flush();
-		}
-	}
-	return CTL_OK;
-}
-
-#define COMMON_HELP								\
-	"  -d, --delay SECONDS   the interval: from 0.01 (default: 1), or as 250ms\n"	\
-	"  -n, --iterations N    end after N intervals\n"
-
 const struct ctl_command ctl_top = {
 	.name = "top",
 	.summary = "the rates of wheels, on the whole screen",
@@ -523,20 +432,9 @@ const struct ctl_command ctl_top = {
 		"named, and a histogram of the lateness of their expiries in the last\n"
 		"interval. \"q\" or ^C ends it. Without a terminal, print a block for each\n"
 		"interval. Needs CAP_PERFMON.\n\n"
-		COMMON_HELP
+		"  -d, --delay SECONDS   the interval: from 0.01 (default: 1), or as 250ms\n"
+		"  -n, --iterations N    end after N intervals\n"
 		"  --json                a JSON object for each interval\n"
 		"  -h, --help            print this help\n",
 	.run = run_top,
-};
-
-const struct ctl_command ctl_watch = {
-	.name = "watch",
-	.summary = "the rates of a wheel, a line per interval",
-	.help = "watch [-d SECONDS] [-n N] [--json] WHEEL\n\n"
-		"Print a line for each interval: the rates per second of WHEEL, and the\n"
-		"lateness that 99 of 100 expiries were below. Needs CAP_PERFMON.\n\n"
-		COMMON_HELP
-		"  --json                a JSON object for each interval\n"
-		"  -h, --help            print this help\n",
-	.run = run_watch,
 };

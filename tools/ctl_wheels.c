@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,8 +18,6 @@
 
 /* How many wheels are read at a time. */
 #define PAGE	32
-/* The kernel has 22 of a context. */
-#define MAX_LINES	64
 
 #define FIELD(_name, _metric, _help)						\
 	{ #_name, _metric, _help, offsetof(struct hwtimer_wheel_info, _name) }
@@ -64,38 +63,37 @@ static int by_name(const void *a, const void *b)
 		      ((const struct hwtimer_wheel_info *)b)->name);
 }
 
-static _Noreturn void device_failed(int error)
+static _Noreturn void device_failed(int error, const char *needs)
 {
-	switch (error) {
-	case ENOENT:
-	case ENXIO:
-	case ENODEV:
-		ctl_die(CTL_NO_DEVICE, CTL_DEVICE
-			": no such device; is the module loaded? (modprobe hwtimer)");
-	case EACCES:
-	case EPERM:
-		ctl_die(CTL_NO_RIGHTS, CTL_DEVICE
-			": permission denied: be root, or in the group of the device with CAP_PERFMON");
-	default:
+	if (error == EACCES || error == EPERM)
+		ctl_denied(CTL_DEVICE, needs);
+	if (error != ENOENT && error != ENXIO && error != ENODEV)
 		ctl_failed(error, CTL_DEVICE);
-	}
+	if (access("/sys/module/hwtimer", F_OK))
+		ctl_die(CTL_NO_DEVICE, CTL_DEVICE
+			": no such device: the module is not loaded (sudo modprobe hwtimer)");
+	ctl_die(CTL_NO_DEVICE, CTL_DEVICE ": no such device here, though the module is loaded "
+		"(a container needs --device " CTL_DEVICE ")");
 }
 
-/* Read all wheels, or those named. */
-void ctl_wheels_read(struct ctl_wheels *wheels, char *const names[], unsigned int n_names)
+/* Read all wheels, or those named. Returns 0 or an error, with what @needs helps against. */
+static int read_wheels(struct ctl_wheels *wheels, char *const names[], unsigned int n_names,
+		       const char **needs)
 {
 	struct hwtimer_wheel_info *page = ctl_alloc(PAGE, sizeof(*page));
 	struct hwtimer_list list = { .entries = (uintptr_t)page, .size = sizeof(*page) };
-	int fd = open(CTL_DEVICE, O_RDONLY | O_CLOEXEC);
+	int fd = open(CTL_DEVICE, O_RDONLY | O_CLOEXEC), error = 0;
 	unsigned int i;
 
-	if (fd < 0)
-		device_failed(errno);
 	*wheels = (struct ctl_wheels){ 0 };
+	*needs = fd < 0 ? "the device (a container: --device " CTL_DEVICE ")" :
+		"CAP_PERFMON in the initial user namespace";
 	do {
 		list.count = PAGE;
-		if (ioctl(fd, HWTIMER_IOC_WHEELS, &list))
-			device_failed(errno);
+		if (fd < 0 || ioctl(fd, HWTIMER_IOC_WHEELS, &list)) {
+			error = errno;
+			break;
+		}
 		wheels->wheels = realloc(wheels->wheels, (wheels->n + PAGE) * sizeof(*page));
 		if (!wheels->wheels)
 			ctl_die(CTL_FAILED, "out of memory");
@@ -103,10 +101,23 @@ void ctl_wheels_read(struct ctl_wheels *wheels, char *const names[], unsigned in
 			if (wheel_wanted(page[i].name, names, n_names))
 				wheels->wheels[wheels->n++] = page[i];
 	} while (list.count == PAGE);
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	free(page);
 	wheels->taken_ns = ctl_clock(CLOCK_MONOTONIC);
-	qsort(wheels->wheels, wheels->n, sizeof(*page), by_name);
+	if (wheels->n)
+		qsort(wheels->wheels, wheels->n, sizeof(*page), by_name);
+	return error;
+}
+
+/* Read all wheels, or those named. */
+void ctl_wheels_read(struct ctl_wheels *wheels, char *const names[], unsigned int n_names)
+{
+	const char *needs;
+	int error = read_wheels(wheels, names, n_names, &needs);
+
+	if (error)
+		device_failed(error, needs);
 }
 
 void ctl_wheels_free(struct ctl_wheels *wheels)
@@ -129,21 +140,25 @@ const struct hwtimer_wheel_info *ctl_wheels_find(const struct ctl_wheels *wheels
 /* Read those wheels, each of which has to be there; or all. */
 void ctl_wheels_must_read(struct ctl_wheels *wheels, char *const names[], unsigned int n_names)
 {
-	unsigned int i;
+	struct ctl_wheels all;
+	char *there = NULL;
+	unsigned int i, k;
 
 	ctl_wheels_read(wheels, names, n_names);
-	for (i = 0; i < n_names; i++)
-		if (!ctl_wheels_find(wheels, names[i]))
-			ctl_die(CTL_FAILED, "no wheel '%s'", names[i]);
+	for (i = 0; i < n_names; i++) {
+		if (ctl_wheels_find(wheels, names[i]))
+			continue;
+		ctl_wheels_read(&all, NULL, 0);
+		for (k = 0; k < all.n; k++)
+			ctl_add_name(&there, all.wheels[k].name);
+		ctl_die(CTL_FAILED, "no wheel '%s' (there are: %s)", names[i], there ?: "none");
+	}
 }
 
-/* A name that a user chose, without control characters. */
+/* A name that a user chose, and spaces up to a width. */
 void ctl_print_word(FILE *to, const char *text, int width)
 {
-	for (; *text; text++, width--)
-		fputc((unsigned char)*text < 0x20 || (unsigned char)*text >= 0x7f ? '?' : *text,
-		      to);
-	for (; width > 0; width--)
+	for (width -= ctl_print_safe(to, text); width > 0; width--)
 		fputc(' ', to);
 }
 
@@ -199,12 +214,8 @@ void ctl_json_late(const __u64 *late)
 	ctl_json_close(']');
 }
 
-struct line {
-	const char *name, *value;
-};
-
 /* "name value", in two columns. */
-static void print_lines(const struct line *lines, unsigned int n)
+static void print_lines(const struct ctl_line *lines, unsigned int n)
 {
 	unsigned int i, half = (n + 1) / 2, k;
 
@@ -231,7 +242,7 @@ static int stdout_columns(void)
 static void show_wheel(const struct hwtimer_wheel_info *wheel)
 {
 	const char *on = ctl_colours() ? "\033[1m" : "", *off = *on ? "\033[0m" : "";
-	struct line lines[CTL_FIELDS + 1] = { { "module", wheel->module } };
+	struct ctl_line lines[CTL_FIELDS + 1] = { { "module", wheel->module } };
 	char texts[CTL_FIELDS][32];
 	uint64_t all = 0;
 	unsigned int i;
@@ -242,7 +253,7 @@ static void show_wheel(const struct hwtimer_wheel_info *wheel)
 	for (i = 0; i < CTL_FIELDS; i++) {
 		snprintf(texts[i], sizeof(texts[i]), "%" PRIu64,
 			 ctl_value(wheel, ctl_fields[i].offset));
-		lines[i + 1] = (struct line){ ctl_fields[i].name, texts[i] };
+		lines[i + 1] = (struct ctl_line){ ctl_fields[i].name, texts[i] };
 	}
 	print_lines(lines, ARRAY_SIZE(lines));
 	for (i = 0; i < HWTIMER_LATE; i++)
@@ -264,14 +275,7 @@ static void json_wheel(const struct hwtimer_wheel_info *wheel)
 	ctl_json_close('}');
 }
 
-/* A context, and what the kernel says of it. */
-struct context {
-	int fd;		/* -1: unknown, as debugfs does not say it */
-	struct line lines[MAX_LINES];
-	unsigned int n_lines;
-};
-
-static struct context *contexts;
+static struct ctl_context *contexts;
 static unsigned int n_contexts;
 
 static char *must_copy(const char *text)
@@ -283,13 +287,36 @@ static char *must_copy(const char *text)
 	return copy;
 }
 
-/*
- * Add the contexts of a file, which is fdinfo of descriptor @fd, or of debugfs. Each begins with
- * the line "context: ID". Returns 0 or an error. What is added is never freed.
- */
-static int add_contexts(const char *path, int fd)
+static void add_line(struct ctl_context *c, const char *name, const char *value)
 {
-	struct context *c = NULL;
+	if (c->n_lines < CTL_MAX_LINES)
+		c->lines[c->n_lines++] = (struct ctl_line){ must_copy(name), must_copy(value) };
+}
+
+static void add_name(struct ctl_context *c)
+{
+	char path[64], *comm = NULL;
+	size_t room = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", c->pid);
+	f = fopen(path, "re");
+	if (f && getline(&comm, &room, f) > 0) {
+		comm[strcspn(comm, "\n")] = 0;
+		add_line(c, "comm", comm);
+	}
+	free(comm);
+	if (f)
+		fclose(f);
+}
+
+/*
+ * Add a descriptor if it is a context, which has the line "context: ID". Returns 0 or an error.
+ * What is added is never freed.
+ */
+static int add_context(const char *path, int pid, int fd)
+{
+	struct ctl_context *c = NULL;
 	char *line = NULL, *value;
 	FILE *f = fopen(path, "re");
 	size_t room = 0;
@@ -305,15 +332,16 @@ static int add_contexts(const char *path, int fd)
 			continue;
 		*value++ = 0;
 		value += strspn(value, " \t");
-		if (!strcmp(line, "context")) {
+		if (!c && !strcmp(line, "context")) {
 			contexts = realloc(contexts, (n_contexts + 1) * sizeof(*contexts));
 			if (!contexts)
 				ctl_die(CTL_FAILED, "out of memory");
 			c = &contexts[n_contexts++];
-			*c = (struct context){ .fd = fd };
+			*c = (struct ctl_context){ .pid = pid, .fd = fd };
+			add_name(c);
 		}
-		if (c && c->n_lines < MAX_LINES)
-			c->lines[c->n_lines++] = (struct line){ must_copy(line), must_copy(value) };
+		if (c)
+			add_line(c, line, value);
 	}
 	error = feof(f) ? 0 : errno;
 	free(line);
@@ -321,68 +349,91 @@ static int add_contexts(const char *path, int fd)
 	return error;
 }
 
-static int by_fd(const void *a, const void *b)
+static int by_pid(const void *a, const void *b)
 {
-	return ((const struct context *)a)->fd - ((const struct context *)b)->fd;
+	const struct ctl_context *x = a, *y = b;
+
+	return x->pid != y->pid ? x->pid - y->pid : x->fd - y->fd;
 }
 
-/* The contexts of a process. */
-static void read_contexts(uint64_t pid)
+/* Add the contexts of a process. Returns 0 or an error. */
+static int add_process(int pid)
 {
+	char path[320], fd_path[320];
 	struct dirent *entry;
-	char path[320];
+	int error = 0;
+	struct stat st;
 	DIR *dir;
-	int error;
 
-	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/fdinfo", pid);
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo", pid);
 	dir = opendir(path);
-	if (!dir && errno == ENOENT)
-		ctl_die(CTL_FAILED, "--pid: no process %" PRIu64, pid);
 	if (!dir)
-		ctl_failed(errno, path);
-	while ((entry = readdir(dir))) {
-		if (!isdigit((unsigned char)entry->d_name[0]))
+		return errno;
+	while (!error && (entry = readdir(dir))) {
+		snprintf(path, sizeof(path), "/proc/%d/fdinfo/%s", pid, entry->d_name);
+		snprintf(fd_path, sizeof(fd_path), "/proc/%d/fd/%s", pid, entry->d_name);
+		if (!isdigit((unsigned char)entry->d_name[0]) || stat(fd_path, &st) ||
+		    !S_ISCHR(st.st_mode))
 			continue;
-		snprintf(path, sizeof(path), "/proc/%" PRIu64 "/fdinfo/%s", pid, entry->d_name);
-		error = add_contexts(path, atoi(entry->d_name));
-		/* Other errors: it was closed meanwhile. */
-		if (error == EACCES || error == EPERM)
-			ctl_failed(error, path);
+		error = add_context(path, pid, atoi(entry->d_name));
+		/* It was closed meanwhile. */
+		if (error != EACCES && error != EPERM)
+			error = 0;
 	}
 	closedir(dir);
-	if (n_contexts)
-		qsort(contexts, n_contexts, sizeof(*contexts), by_fd);
+	return error;
 }
 
-/* Returns the descriptors of a process that are contexts, to be freed. */
-int *ctl_contexts(uint64_t pid, unsigned int *n)
+/* Add those of all processes that the caller may look at. */
+static void add_processes(void)
 {
+	struct dirent *entry;
+	DIR *dir = opendir("/proc");
+
+	if (!dir)
+		ctl_failed(errno, "/proc");
+	while ((entry = readdir(dir)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			add_process(atoi(entry->d_name));
+	closedir(dir);
+}
+
+/*
+ * The contexts of a process, which must have some; or, with 0, those of all processes that the
+ * caller may look at.
+ */
+struct ctl_context *ctl_contexts(uint64_t pid, unsigned int *n)
+{
+	char *there = NULL, text[64];
 	unsigned int i;
-	int *fds;
+	int error = 0;
 
-	read_contexts(pid);
+	if (pid)
+		error = add_process(pid);
+	else
+		add_processes();
+	if (error == EACCES || error == EPERM) {
+		snprintf(text, sizeof(text), "process %" PRIu64, pid);
+		ctl_denied(text, "CAP_SYS_PTRACE");
+	}
+	if (pid && !n_contexts) {
+		add_processes();
+		for (i = 0; i < n_contexts; i++) {
+			snprintf(text, sizeof(text), "%d", contexts[i].pid);
+			if (!i || contexts[i].pid != contexts[i - 1].pid)
+				ctl_add_name(&there, text);
+		}
+		ctl_die(CTL_FAILED, "%s %" PRIu64 "%s (processes with contexts: %s)",
+			error ? "no process" : "process", pid, error ? "" : " has no context",
+			there ?: "none that you may look at");
+	}
+	if (n_contexts)
+		qsort(contexts, n_contexts, sizeof(*contexts), by_pid);
 	*n = n_contexts;
-	fds = ctl_alloc(*n, sizeof(*fds));
-	for (i = 0; i < *n; i++)
-		fds[i] = contexts[i].fd;
-	return fds;
+	return contexts;
 }
 
-/* All contexts, from debugfs. */
-static void read_all_contexts(const char *debugfs)
-{
-	char *path;
-	int error;
-
-	if (asprintf(&path, "%s/hwtimer/contexts", debugfs) < 0)
-		ctl_die(CTL_FAILED, "out of memory");
-	error = add_contexts(path, -1);
-	if (error)
-		ctl_failed(error, path);
-	free(path);
-}
-
-static void json_line(const struct line *line)
+static void json_line(const struct ctl_line *line)
 {
 	const char *value = line->value;
 	char *next = (char *)value;
@@ -400,19 +451,17 @@ static void json_line(const struct line *line)
 	}
 }
 
-static void json_contexts(uint64_t pid)
+static void json_contexts(void)
 {
 	unsigned int i, k;
 
 	ctl_json_open("contexts", '[');
 	for (i = 0; i < n_contexts; i++) {
-		const struct context *c = &contexts[i];
+		const struct ctl_context *c = &contexts[i];
 
 		ctl_json_open(NULL, '{');
-		if (c->fd >= 0) {
-			ctl_json_number("pid", pid);
-			ctl_json_number("fd", c->fd);
-		}
+		ctl_json_number("pid", c->pid);
+		ctl_json_number("fd", c->fd);
 		for (k = 0; k < c->n_lines; k++)
 			json_line(&c->lines[k]);
 		ctl_json_close('}');
@@ -420,33 +469,55 @@ static void json_contexts(uint64_t pid)
 	ctl_json_close(']');
 }
 
-static void show_contexts(uint64_t pid)
+static void show_contexts(void)
 {
 	unsigned int i;
 
-	if (pid && !n_contexts)
-		printf("process %" PRIu64 " has no context\n", pid);
 	for (i = 0; i < n_contexts; i++) {
-		if (contexts[i].fd >= 0)
-			printf("process %" PRIu64 ", descriptor %d\n", pid, contexts[i].fd);
-		else if (i)
-			putchar('\n');
+		printf("process %d, descriptor %d\n", contexts[i].pid, contexts[i].fd);
 		print_lines(contexts[i].lines, contexts[i].n_lines);
 	}
 }
 
+static void print_stat(const struct ctl_wheels *wheels)
+{
+	unsigned int i;
+
+	for (i = 0; i < wheels->n; i++) {
+		if (i)
+			putchar('\n');
+		show_wheel(&wheels->wheels[i]);
+	}
+	if (wheels->n && n_contexts)
+		putchar('\n');
+	show_contexts();
+}
+
+static void json_stat(const struct ctl_wheels *wheels)
+{
+	unsigned int i;
+
+	ctl_json_open(NULL, '{');
+	ctl_json_open("wheels", '[');
+	for (i = 0; i < wheels->n; i++)
+		json_wheel(&wheels->wheels[i]);
+	ctl_json_close(']');
+	json_contexts();
+	ctl_json_close('}');
+	ctl_json_end();
+}
+
 static int run_stat(struct ctl_args *args)
 {
-	const char *word, *debugfs = CTL_DEBUGFS;
 	struct ctl_wheels wheels = { 0 };
-	unsigned int n_names = 0, i;
+	unsigned int n_names = 0, n;
+	int error;
+	bool json = false, hidden = false;
+	const char *word, *needs;
 	uint64_t pid = 0;
-	bool json = false, all = false;
 	const struct ctl_option options[] = {
 		{ "json", 0, CTL_FLAG, &json, 0, 0 },
 		{ "pid", 'p', CTL_NUMBER, &pid, 1, INT32_MAX },
-		{ "contexts", 'c', CTL_FLAG, &all, 0, 0 },
-		{ "debugfs", 0, CTL_TEXT, &debugfs, 0, 0 },
 	};
 	char **names = ctl_alloc(args->argc, sizeof(*names));
 
@@ -454,32 +525,21 @@ static int run_stat(struct ctl_args *args)
 	args->n_options = ARRAY_SIZE(options);
 	while ((word = ctl_next_word(args)))
 		names[n_names++] = (char *)word;
-	if (pid && all)
-		ctl_misuse("--pid excludes --contexts");
-	if (n_names || !(pid || all))
+	if (n_names) {
 		ctl_wheels_must_read(&wheels, names, n_names);
-	if (pid)
-		read_contexts(pid);
-	if (all)
-		read_all_contexts(debugfs);
-
-	if (json) {
-		ctl_json_open(NULL, '{');
-		ctl_json_open("wheels", '[');
-		for (i = 0; i < wheels.n; i++)
-			json_wheel(&wheels.wheels[i]);
-		ctl_json_close(']');
-		json_contexts(pid);
-		ctl_json_close('}');
-		ctl_json_end();
-	} else {
-		for (i = 0; i < wheels.n; i++) {
-			if (i)
-				putchar('\n');
-			show_wheel(&wheels.wheels[i]);
-		}
-		show_contexts(pid);
+	} else if (!pid) {
+		error = read_wheels(&wheels, NULL, 0, &needs);
+		/* Who sees no wheels may have contexts. */
+		hidden = (error == EACCES || error == EPERM) && geteuid();
+		if (error && !hidden)
+			device_failed(error, needs);
 	}
+	if (pid || !n_names)
+		ctl_contexts(pid, &n);
+	(json ? json_stat : print_stat)(&wheels);
+	if (hidden)
+		fputs("hwtimerctl stat: wheels of kernel modules are for root "
+		      "(sudo hwtimerctl stat)\n", stderr);
 	ctl_wheels_free(&wheels);
 	free(names);
 	return CTL_OK;
@@ -488,14 +548,12 @@ static int run_stat(struct ctl_args *args)
 const struct ctl_command ctl_stat = {
 	.name = "stat",
 	.summary = "the counters of kernel modules' wheels, and the contexts of programs",
-	.help = "stat [--json] [WHEEL]...\n"
-		"       hwtimerctl stat [--json] --pid PID | --contexts [--debugfs DIR] [WHEEL]...\n\n"
-		"Show the counters and the lateness of all wheels of kernel modules, or of\n"
-		"those named, which needs CAP_PERFMON; or contexts of programs.\n\n"
-		"  -p, --pid PID   the contexts of a process: its descriptors of the device\n"
-		"  -c, --contexts  those of all processes, as root\n"
-		"  --json          a JSON object, {\"wheels\": [...], \"contexts\": [...]}\n"
-		"  --debugfs DIR   where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
-		"  -h, --help      print this help\n",
+	.help = "stat [--json] [--pid PID] [WHEEL]...\n\n"
+		"Show the counters and the lateness of wheels of kernel modules, which needs\n"
+		"CAP_PERFMON, and the contexts of a process: its descriptors of the device.\n"
+		"Without WHEEL or PID: all wheels, and all contexts, that you may look at.\n\n"
+		"  -p, --pid PID  the contexts of this process\n"
+		"  --json         a JSON object, {\"wheels\": [...], \"contexts\": [...]}\n"
+		"  -h, --help     print this help\n",
 	.run = run_stat,
 };

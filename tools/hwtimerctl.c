@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -14,22 +15,33 @@
 #include "ctl.h"
 
 static const struct ctl_command *const commands[] = {
-	&ctl_sleep, &ctl_at, &ctl_after, &ctl_every, &ctl_stat, &ctl_top, &ctl_watch,
-	&ctl_draw, &ctl_list, &ctl_metrics, &ctl_idle, &ctl_bench,
+	&ctl_sleep, &ctl_after, &ctl_every, &ctl_stat, &ctl_top, &ctl_draw, &ctl_list,
+	&ctl_metrics, &ctl_idle,
 };
 
 const struct ctl_command *ctl_command;
 void (*ctl_leave_screen)(void);
+bool ctl_http;
 static bool sigpipe_ignored;	/* when we were started */
 
+/* The arguments and names in a message are any text. */
 static void complain(const char *format, va_list ap)
 {
+	FILE *to = ctl_http ? stdout : stderr;
+	char *text;
+
 	if (ctl_leave_screen)
 		ctl_leave_screen();
-	fprintf(stderr, "hwtimerctl%s%s: ", ctl_command ? " " : "",
+	if (vasprintf(&text, format, ap) < 0)
+		abort();
+	if (ctl_http)
+		fputs("HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
+		      "Content-Type: text/plain; charset=utf-8\r\n\r\n", to);
+	fprintf(to, "hwtimerctl%s%s: ", ctl_command ? " " : "",
 		ctl_command ? ctl_command->name : "");
-	vfprintf(stderr, format, ap);
-	fputc('\n', stderr);
+	ctl_print_safe(to, text);
+	fputc('\n', to);
+	free(text);
 }
 
 /* Exit with a message. */
@@ -144,9 +156,17 @@ void ctl_exec(char *const argv[], bool stdout_is_ours)
 		signal(SIGPIPE, SIG_DFL);
 	execvp(argv[0], argv);
 	error = errno;
-	fprintf(stderr, "hwtimerctl %s: %s: %s\n", ctl_command->name, argv[0],
+	ctl_die(error == ENOENT ? CTL_NOT_FOUND : CTL_NOT_EXECUTABLE, "%s: %s", argv[0],
 		strerror(error));
-	_exit(error == ENOENT ? CTL_NOT_FOUND : CTL_NOT_EXECUTABLE);
+}
+
+/* Exit because the rights are missing, and say what helps: root's or, if it is root, these. */
+void ctl_denied(const char *what, const char *needs)
+{
+	if (geteuid())
+		ctl_die(CTL_NO_RIGHTS, "%s: permission denied (try: sudo hwtimerctl %s)", what,
+			ctl_command->name);
+	ctl_die(CTL_NO_RIGHTS, "%s: permission denied, even for root: it needs %s", what, needs);
 }
 
 /* Exit because @what failed. */
@@ -154,6 +174,20 @@ void ctl_failed(int error, const char *what)
 {
 	ctl_die(error == EACCES || error == EPERM ? CTL_NO_RIGHTS : CTL_FAILED, "%s: %s", what,
 		strerror(error));
+}
+
+/* Add to a list of what there is, for a message. A long list is cut. */
+void ctl_add_name(char **names, const char *name)
+{
+	bool full = *names && strlen(*names) > 400;
+	char *longer;
+
+	if (full && !strcmp(strchr(*names, 0) - 3, "..."))
+		return;
+	if (asprintf(&longer, "%s%s%s", *names ?: "", *names ? ", " : "", full ? "..." : name) < 0)
+		abort();
+	free(*names);
+	*names = longer;
 }
 
 /* Open a handle for one timeout: on the device or, without it, in the process. */
@@ -201,8 +235,9 @@ static void keep_places(void)
 
 int main(int argc, char *argv[])
 {
-	struct ctl_args args = { .argv = argv, .argc = argc, .next = 2 };
+	struct ctl_args args = { .argv = argv, .argc = argc };
 	struct sigaction old;
+	char *names = NULL;
 	const char *name;
 	size_t i;
 	int status;
@@ -228,8 +263,13 @@ int main(int argc, char *argv[])
 	for (i = 0; i < ARRAY_SIZE(commands); i++)
 		if (!strcmp(name, commands[i]->name))
 			ctl_command = commands[i];
+	for (i = 0; !ctl_command && i < ARRAY_SIZE(commands); i++)
+		ctl_add_name(&names, commands[i]->name);
 	if (!ctl_command)
-		ctl_misuse("no such %s: '%s'", name[0] == '-' ? "option" : "command", name);
+		ctl_misuse("no such %s: '%s' (there are: %s)",
+			   name[0] == '-' ? "option" : "command", name,
+			   name[0] == '-' ? "--help, --version" : names);
+	optind = 2;
 	status = ctl_command->run(&args);
 	ctl_flush();
 	return status;
