@@ -10,12 +10,13 @@
 #include "process.h"
 
 /* hwtimer_options.flags that exclude each other. */
-#define WHERE	(HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_PROCESS)
+#define WHERE	(HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_PROCESS | HWTIMER_OPEN_VIRTUAL)
 /* Slot 0 is not used. */
 #define HANDLE_MOST	(HWTIMER_MAX_SLOTS - 1)
 
 static int options_copy(struct hwtimer_options *to, const struct hwtimer_options *from)
 {
+	unsigned int where;
 	size_t i;
 
 	memset(to, 0, sizeof(*to));
@@ -28,8 +29,9 @@ static int options_copy(struct hwtimer_options *to, const struct hwtimer_options
 		memcpy(to, from, from->size < sizeof(*to) ? from->size : sizeof(*to));
 	}
 	to->timeouts = to->timeouts ?: HWTIMER_FREE_SLOTS - 1;
+	where = to->flags & WHERE;
 	if (to->flags & ~(HWTIMER_OPEN_THREADS | HWTIMER_OPEN_BOOTTIME | WHERE) ||
-	    (to->flags & WHERE) == WHERE || to->timeouts > HANDLE_MOST)
+	    where & (where - 1) || to->timeouts > HANDLE_MOST)
 		return -EINVAL;
 	return 0;
 }
@@ -80,7 +82,7 @@ static int handle_setup(struct hwtimer *h, const struct hwtimer_options *o)
 	bool device = o->device || o->flags & HWTIMER_OPEN_DEVICE;
 	int ret = -ENOENT;
 
-	if (!(o->flags & HWTIMER_OPEN_PROCESS))
+	if (!(o->flags & (HWTIMER_OPEN_PROCESS | HWTIMER_OPEN_VIRTUAL)))
 		ret = device_open(h, o);
 	if (!device && device_missing(ret)) {
 		if (h->t.fd >= 0)
@@ -100,7 +102,8 @@ static struct hwtimer *handle_new(const struct hwtimer_options *o)
 		return NULL;
 	h->own.alive = 1;
 	h->threads = o->flags & HWTIMER_OPEN_THREADS;
-	h->clockid = o->flags & HWTIMER_OPEN_BOOTTIME ? CLOCK_BOOTTIME : CLOCK_MONOTONIC;
+	h->clockid = o->flags & HWTIMER_OPEN_VIRTUAL ? CLOCK_VIRTUAL :
+		     o->flags & HWTIMER_OPEN_BOOTTIME ? CLOCK_BOOTTIME : CLOCK_MONOTONIC;
 	h->max = o->timeouts + 1;
 	h->fresh = 1;
 	h->shard_mask = h->threads ? SHARDS - 1 : 0;
@@ -212,7 +215,7 @@ int hwtimer_open_fd(struct hwtimer **to, int fd, const struct hwtimer_options *o
 	if (ret)
 		return ret;
 	if (o.device || o.tick_ns || o.slack_ns ||
-	    o.flags & (HWTIMER_OPEN_BOOTTIME | HWTIMER_OPEN_PROCESS))
+	    o.flags & (HWTIMER_OPEN_BOOTTIME | HWTIMER_OPEN_PROCESS | HWTIMER_OPEN_VIRTUAL))
 		return -EINVAL;
 	if (ioctl(fd, HWTIMER_IOC_INFO, &info))
 		return -errno;
@@ -268,7 +271,14 @@ uint64_t hwtimer_tick_ns(const struct hwtimer *h)
 
 uint64_t hwtimer_now(const struct hwtimer *h)
 {
-	return clock_ns(h->clockid);
+	return handle_now(h);
+}
+
+int hwtimer_advance(struct hwtimer *h, uint64_t ns)
+{
+	if (!handle_alive(h))
+		return -EPERM;
+	return h->clockid == CLOCK_VIRTUAL ? hwtimer_process_advance(h, ns) : -EINVAL;
 }
 
 /* Stop the handle if it was not known to be, with @lock held. */

@@ -37,6 +37,8 @@
 #ifndef SHARDS
 #define SHARDS		16
 #endif
+/* The clock of HWTIMER_OPEN_VIRTUAL, which only hwtimer_advance() moves. */
+#define CLOCK_VIRTUAL	(-1)
 /* The largest pages. */
 #define OWN_SIZE	65536
 
@@ -112,7 +114,8 @@ struct repeat {
  * @shard_mask: how many struct shard are in use, 2^n, minus 1
  * @threads: HWTIMER_OPEN_THREADS
  * @epfd: what several threads wait for, so that an event wakes one or two of them, not all; or -1
- * @clockid: CLOCK_MONOTONIC or CLOCK_BOOTTIME
+ * @clockid: CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_VIRTUAL
+ * @virtual_ns: the time by CLOCK_VIRTUAL; written with the lock of @process held
  * @tick_ns: the tick
  * @max: the most slots
  * @published_ns: when the counts of the shards were last written to the table
@@ -135,6 +138,7 @@ struct hwtimer {
 	bool		threads;
 	int		epfd;
 	clockid_t	clockid;
+	uint64_t	virtual_ns;
 	uint64_t	tick_ns;
 	uint32_t	max;
 	uint64_t	published_ns;
@@ -153,6 +157,12 @@ static inline uint64_t clock_ns(clockid_t clockid)
 
 	clock_gettime(clockid, &ts);
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+/* The time of a handle. */
+static inline uint64_t handle_now(const struct hwtimer *h)
+{
+	return h->clockid == CLOCK_VIRTUAL ? table_load(&h->virtual_ns) : clock_ns(h->clockid);
 }
 
 /* Address space for many slots, of which few may be used: in huge pages, each took 2 MiB. */

@@ -85,6 +85,7 @@ typedef uint64_t hwtimer_id;
 #define HWTIMER_OPEN_BOOTTIME	0x2U	/* on CLOCK_BOOTTIME, not CLOCK_MONOTONIC */
 #define HWTIMER_OPEN_DEVICE	0x4U	/* fail if there is no device */
 #define HWTIMER_OPEN_PROCESS	0x8U	/* in the process, even if there is a device */
+#define HWTIMER_OPEN_VIRTUAL	0x10U	/* in the process, by hwtimer_advance(): for tests */
 
 /**
  * struct hwtimer_options - options of hwtimer_open(); 0 selects the default
@@ -209,6 +210,16 @@ uint64_t hwtimer_tick_ns(const struct hwtimer *h);
 
 /* The current time on the handle's clock, in ns. */
 uint64_t hwtimer_now(const struct hwtimer *h);
+
+/*
+ * Let @ns pass on the clock of a handle with HWTIMER_OPEN_VIRTUAL, so that a test of a program with
+ * long timeouts takes no time, and has the same result each time. Such a clock begins at 0 and
+ * stands still between two calls. What expires meanwhile makes hwtimer_fd() readable before the
+ * call returns, and is as late as if nobody had called hwtimer_wait() for so long: take smaller
+ * steps if that matters. Nothing else moves the clock: hwtimer_wait() waits in real time, for
+ * another thread to call this. -EINVAL: it is another handle; -EOVERFLOW: after some 18 years.
+ */
+int hwtimer_advance(struct hwtimer *h, uint64_t ns);
 
 /*
  * Schedule a timeout: @delay_ns from now, or for @deadline_ns. If that is now or past, it expires

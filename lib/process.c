@@ -13,12 +13,16 @@
  * will be looked at. While there are such slots, the timerfd is set for a time that has passed, so
  * that it stays readable, and kick_before is 0, so that who arms does not enter: who is woken will.
  *
+ * With HWTIMER_OPEN_VIRTUAL, the time is what hwtimer_advance() says, and in place of the timerfd
+ * there is an eventfd, which is readable while there are slots in @due.
+ *
  * The program can be trusted, so nothing is checked, and what was pushed is not bounded by a
  * budget.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
 #define HWTIMER_WHEEL_SHIM	"core/hwtimer_wheel_shim.h"
@@ -153,6 +157,18 @@ static void slots_pushed(struct hwtimer *h)
 	}
 }
 
+static void event_set(struct hwtimer *h, bool readable)
+{
+	eventfd_t value;
+
+	if (readable == !h->process->next)
+		return;
+	if (readable)
+		eventfd_write(h->t.fd, 1);
+	else
+		eventfd_read(h->t.fd, &value);
+}
+
 static void timer_set(struct hwtimer *h, uint64_t next)
 {
 	uint64_t ns = next * h->tick_ns;
@@ -162,7 +178,9 @@ static void timer_set(struct hwtimer *h, uint64_t next)
 		at = (struct itimerspec){ };
 	else if (!next)
 		at.it_value.tv_nsec = 1;
-	if (next != h->process->next)
+	if (h->clockid == CLOCK_VIRTUAL)
+		event_set(h, !next);
+	else if (next != h->process->next)
 		timerfd_settime(h->t.fd, TFD_TIMER_ABSTIME, &at, NULL);
 	h->process->next = next;
 }
@@ -190,7 +208,7 @@ static void process_run(struct hwtimer *h)
 	struct list_head *node;
 	uint64_t last, next;
 
-	p->now_ns = clock_ns(h->clockid);
+	p->now_ns = handle_now(h);
 	last = p->now_ns / h->tick_ns;
 	p->stats.runs++;
 	do {
@@ -214,6 +232,21 @@ static int process_enter(struct table *t)
 		process_run(h);
 	pthread_mutex_unlock(&h->process->lock);
 	return 0;
+}
+
+int hwtimer_process_advance(struct hwtimer *h, uint64_t ns)
+{
+	int ret = -EOVERFLOW;
+
+	pthread_mutex_lock(&h->process->lock);
+	if (ns <= TABLE_NEVER / 2 - h->virtual_ns) {
+		table_store(&h->virtual_ns, h->virtual_ns + ns);
+		if (!handle_stopped(h))
+			process_run(h);
+		ret = 0;
+	}
+	pthread_mutex_unlock(&h->process->lock);
+	return ret;
 }
 
 /*
@@ -307,7 +340,7 @@ void hwtimer_process_stats(struct hwtimer *h, struct hwtimer_stats *stats)
 static int process_shape(struct hwtimer *h, const struct hwtimer_options *o)
 {
 	const uint64_t unit = 1ULL << HWTIMER_UNIT_SHIFT, ms = 1000000;
-	uint64_t tick_ns = o->tick_ns ?: ms, tick_units, now = clock_ns(h->clockid);
+	uint64_t tick_ns = o->tick_ns ?: ms, tick_units, now = handle_now(h);
 	unsigned char bits[WHEEL_MAX_LEVELS];
 	unsigned int levels, none = 1;
 	struct process *p;
@@ -368,7 +401,10 @@ int hwtimer_process_open(struct hwtimer *h, const struct hwtimer_options *o)
 
 	if (ret)
 		return ret;
-	h->t.fd = timerfd_create(h->clockid, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (h->clockid == CLOCK_VIRTUAL)
+		h->t.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	else
+		h->t.fd = timerfd_create(h->clockid, TFD_NONBLOCK | TFD_CLOEXEC);
 	return h->t.fd < 0 ? -errno : process_map(h);
 }
 

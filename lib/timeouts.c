@@ -255,7 +255,7 @@ int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_d
 
 static uint64_t deadline_after(struct hwtimer *h, uint64_t delay_ns)
 {
-	uint64_t now = clock_ns(h->clockid);
+	uint64_t now = handle_now(h);
 
 	return delay_ns < HWTIMER_NEVER - now ? now + delay_ns : HWTIMER_NEVER;
 }

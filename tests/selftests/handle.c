@@ -159,9 +159,11 @@ TEST(options)
 	o.device = "/dev/none";
 	EXPECT_EQ(-ENOENT, hwtimer_open(&h, &o));
 	o.device = NULL;
-	o.flags = 16;
+	o.flags = 32;
 	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &o));
 	o.flags = HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_PROCESS;
+	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &o));
+	o.flags = HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_VIRTUAL;
 	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &o));
 	o.flags = 0;
 	o.timeouts = HWTIMER_MAX_SLOTS;
@@ -1249,6 +1251,85 @@ TEST_F(ground, fork_while_waiting)
 	ASSERT_EQ(0, hwtimer_schedule(h, 0, 5, NULL));
 	pthread_join(thread, &user_data);
 	ASSERT_EQ(5, (uintptr_t)user_data);
+	hwtimer_close(h);
+}
+
+/* Does hwtimer_fd() say that there is an event, as long as it is not taken? */
+static bool has_event(struct hwtimer *h)
+{
+	return poll_in(hwtimer_fd(h), 0);
+}
+
+/* Ten years, of which nobody waits for a moment. */
+TEST_F(handle, advance)
+{
+	const __u64 day = 86400 * NSEC_PER_SEC;
+	const struct hwtimer_repeat yearly = { .first_ns = 365 * day, .period_ns = 365 * day };
+	unsigned int flags = HWTIMER_OPEN_VIRTUAL | (variant->flags & HWTIMER_OPEN_THREADS);
+	struct hwtimer *h = MUST_OPEN(flags);
+	struct hwtimer_event e;
+	hwtimer_id moved, gone;
+	unsigned int i;
+
+	EXPECT_EQ(-EINVAL, hwtimer_advance(self->h, 1));
+	EXPECT_TRUE(hwtimer_in_process(h));
+	EXPECT_EQ(0, hwtimer_now(h));
+	ASSERT_EQ(0, hwtimer_schedule(h, day, 1, NULL));
+	ASSERT_EQ(0, hwtimer_schedule(h, day / 2, 2, &moved));
+	ASSERT_EQ(0, hwtimer_schedule(h, day / 2, 3, &gone));
+	ASSERT_EQ(0, hwtimer_schedule_repeat(h, &yearly, 4, NULL));
+	ASSERT_EQ(0, hwtimer_touch(h, moved, 2 * day));
+	EXPECT_EQ(0, hwtimer_advance(h, day - 1));
+	EXPECT_EQ(day - 1, hwtimer_now(h));
+	/* It has expired, but is not taken. */
+	EXPECT_TRUE(has_event(h));
+	ASSERT_EQ(0, hwtimer_cancel(h, gone));
+	EXPECT_EQ(0, hwtimer_wait(h, &e, 0));
+	EXPECT_FALSE(has_event(h));
+	EXPECT_EQ(0, hwtimer_advance(h, hwtimer_tick_ns(h)));
+	EXPECT_TRUE(has_event(h));
+	e = must_wait(h);
+	EXPECT_EQ(1, e.user_data);
+	EXPECT_EQ(hwtimer_now(h), e.taken_ns);
+	EXPECT_FALSE(has_event(h));
+	EXPECT_EQ(0, hwtimer_advance(h, 2 * day));
+	EXPECT_EQ(2, must_wait(h).user_data);
+	for (i = 1; i <= 10; i++) {
+		EXPECT_FALSE(has_event(h));
+		EXPECT_EQ(0, hwtimer_advance(h, i * 365 * day - hwtimer_now(h) +
+					     hwtimer_tick_ns(h)));
+		e = must_wait(h);
+		EXPECT_EQ(4, e.user_data);
+		EXPECT_EQ(i * 365 * day, e.deadline_ns);
+		EXPECT_EQ(0, e.overruns);
+	}
+	/* Three years at once: one event, late, with those that were missed. */
+	EXPECT_EQ(0, hwtimer_advance(h, 3 * 365 * day));
+	e = must_wait(h);
+	EXPECT_EQ(13 * 365 * day, e.deadline_ns);
+	EXPECT_EQ(2, e.overruns);
+	EXPECT_EQ(-EOVERFLOW, hwtimer_advance(h, 10 * 365 * day));
+	EXPECT_EQ(-EOVERFLOW, hwtimer_advance(h, ~0ULL));
+	ASSERT_EQ(0, hwtimer_stop(h));
+	EXPECT_EQ(0, hwtimer_advance(h, day));
+	EXPECT_EQ(HWTIMER_KIND_HANDED_BACK, must_wait(h).kind);
+	in_child(must_fork())
+		expect(-EPERM, hwtimer_advance(h, 1));
+	hwtimer_close(h);
+}
+
+/* Whoever waits in real time is woken. */
+TEST_F(ground, advance_wakes)
+{
+	struct hwtimer *h = MUST_OPEN(HWTIMER_OPEN_VIRTUAL | HWTIMER_OPEN_THREADS);
+	pthread_t thread;
+	void *user_data;
+
+	ASSERT_EQ(0, hwtimer_schedule(h, FAR, 7, NULL));
+	start(&thread, wait_for_event, h);
+	ASSERT_EQ(0, hwtimer_advance(h, 2 * FAR));
+	pthread_join(thread, &user_data);
+	ASSERT_EQ(7, (uintptr_t)user_data);
 	hwtimer_close(h);
 }
 

@@ -417,6 +417,7 @@ TEST(errors)
 {
 	const struct hwtimer_options wrong[] = {
 		{ .size = sizeof(wrong[0]), .flags = HWTIMER_OPEN_PROCESS },
+		{ .size = sizeof(wrong[0]), .flags = HWTIMER_OPEN_VIRTUAL },
 		{ .size = sizeof(wrong[0]), .flags = HWTIMER_OPEN_BOOTTIME },
 		{ .size = sizeof(wrong[0]), .device = "/dev/hwtimer" },
 		{ .size = sizeof(wrong[0]), .tick_ns = NSEC_PER_MSEC },
