@@ -25,10 +25,9 @@
  *	                  protected by              read without by
  *	rules             rules_lock                RCU (probe)
  *	watches, buckets  one of bucket_locks       RCU (watch_find())
- *	the pool          pool.lock                 its count: pool_fill()
- *	rule->ended       rules_lock                rules_end(), with one of bucket_locks
+ *	the pool          pool.lock                 its count
+ *	rule->ended       rules_lock                RCU (probe)
  *	rule->missed      -                         all, by READ_ONCE and WRITE_ONCE
- *	jiffies_base_ns   only the worker uses it, after idle_init()
  *	a watch's socket  the reference; its fields are TCP's, read once each, and again under the
  *	                  lock of the socket before anything is done to it
  *
@@ -39,11 +38,9 @@
  */
 #define pr_fmt(fmt) "hwtimer_idle: " fmt
 
-#include <linux/debugfs.h>
 #include <linux/hashtable.h>
 #include <linux/inet.h>
 #include <linux/module.h>
-#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/tracepoint.h>
 #include <linux/workqueue.h>
@@ -66,11 +63,11 @@
 
 struct idle_rule {
 	struct hlist_node	node;
+	struct rcu_head		rcu;
 	struct net		*net;		/* no reference: rules end before it does */
 	struct in6_addr		address;	/* IPv4 as mapped; any: holds for all */
 	struct idle_config	config;
-	struct idle_rule	*next_ended;
-	bool			ended;		/* nobody can find it any more */
+	bool			ended;		/* nobody finds it any more */
 	bool			missed;		/* a connection got no watch: walk */
 	atomic_long_t		watched;
 	atomic64_t		closed;
@@ -89,13 +86,12 @@ struct idle_watch {
 };
 
 static char *rules_param;
-module_param_named(rules, rules_param, charp, 0444);
+module_param_named(rules, rules_param, charp, 0);	/* not readable: it is parsed in place */
 MODULE_PARM_DESC(rules, "rules of the initial network namespace: PORT:SECONDS[:ACTION[:any]],...");
 
 static struct hwtimer_wheel *wheel;
 static struct tracepoint *state_tracepoint;
 static struct genl_family idle_family;
-static struct dentry *debugfs_file;
 
 static DEFINE_MUTEX(rules_lock);
 static DEFINE_HASHTABLE(rules, 8);
@@ -113,21 +109,6 @@ static struct {
 
 static void pool_work_fn(struct work_struct *work);
 static DECLARE_WORK(pool_work, pool_work_fn);
-
-/*
- * Where jiffy 0 would be on CLOCK_MONOTONIC. A jiffy begins at or before the time at which it is
- * seen, so the least of what was seen is the best guess, and never too early.
- */
-static s64 jiffies_base_ns = S64_MAX;
-
-static u64 idle_clock_ns(void)
-{
-	u64 jiffy = get_jiffies_64();	/* before the clock, or the base would be too early */
-	u64 now = ktime_get_ns();
-
-	jiffies_base_ns = min_t(s64, jiffies_base_ns, now - jiffy * TICK_NSEC);
-	return now;
-}
 
 /*
  * Rules
@@ -158,13 +139,15 @@ static struct idle_rule *rule_find(const struct net *net, u16 port, const struct
 
 	hash_for_each_possible_rcu(rules, rule, node, rule_key(net, port),
 				   lockdep_is_held(&rules_lock))
-		if (rule->net == net && rule->config.port == port &&
+		if (!READ_ONCE(rule->ended) && rule->net == net && rule->config.port == port &&
 		    ipv6_addr_equal(&rule->address, address))
 			return rule;
 	return NULL;
 }
 
-/* The rule for a connection, under RCU: that of its address comes before that of all addresses. */
+/*
+ * The rule for a connection, under RCU: that of its address comes before that of all addresses.
+ */
 static struct idle_rule *rule_of_sk(const struct sock *sk)
 {
 	struct in6_addr local, peer;
@@ -184,33 +167,19 @@ static u64 rule_span_ns(const struct idle_rule *rule)
  * The pool
  */
 
+/* With interrupts off. */
 static struct idle_watch *pool_get(void)
 {
-	struct idle_watch *watch = NULL;
-	unsigned long flags;
-	bool low;
+	struct idle_watch *watch;
 
-	raw_spin_lock_irqsave(&pool.lock, flags);
-	if (!hlist_empty(&pool.watches)) {
-		watch = hlist_entry(pool.watches.first, struct idle_watch, node);
+	raw_spin_lock(&pool.lock);
+	watch = hlist_entry_safe(pool.watches.first, struct idle_watch, node);
+	if (watch) {
 		hlist_del(&watch->node);
 		pool.count--;
 	}
-	low = pool.count < POOL_SIZE / 2;
-	raw_spin_unlock_irqrestore(&pool.lock, flags);
-	if (low)
-		schedule_work(&pool_work);
+	raw_spin_unlock(&pool.lock);
 	return watch;
-}
-
-static void pool_put(struct idle_watch *watch)
-{
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&pool.lock, flags);
-	hlist_add_head(&watch->node, &pool.watches);
-	pool.count++;
-	raw_spin_unlock_irqrestore(&pool.lock, flags);
 }
 
 static int pool_fill(void)
@@ -221,7 +190,10 @@ static int pool_fill(void)
 		watch = kmalloc(sizeof(*watch), GFP_KERNEL | __GFP_NOWARN);
 		if (!watch)
 			return -ENOMEM;
-		pool_put(watch);
+		raw_spin_lock_irq(&pool.lock);
+		hlist_add_head(&watch->node, &pool.watches);
+		pool.count++;
+		raw_spin_unlock_irq(&pool.lock);
 	}
 	return 0;
 }
@@ -291,52 +263,37 @@ static void watch_drop(struct idle_watch *watch)
 	raw_spin_unlock_irqrestore(lock, flags);
 }
 
-/* Put the watch into its bucket, unless the connection has one. */
-static bool watch_link(struct idle_watch *watch)
+/* Let the rule watch a connection that cannot be closed meanwhile, unless it is watched. */
+static void watch_add(struct sock *sk, struct idle_rule *rule)
 {
-	u32 bucket = watch_bucket(watch->sk);
+	u32 bucket = watch_bucket(sk);
+	struct idle_watch *watch;
 	unsigned long flags;
-	bool is_new;
 
 	raw_spin_lock_irqsave(bucket_lock(bucket), flags);
-	is_new = !watch_find(watch->sk);
-	if (is_new)
-		hlist_add_head_rcu(&watch->node, &buckets[bucket]);
-	raw_spin_unlock_irqrestore(bucket_lock(bucket), flags);
-	return is_new;
-}
-
-/*
- * Let the rule watch a connection that cannot be closed meanwhile. -ENOMEM: the pool is empty; 0
- * also if the limit refuses it, or it has a watch.
- */
-static int watch_add(struct sock *sk, struct idle_rule *rule)
-{
-	struct idle_watch *watch;
-
-	if (atomic_long_inc_return(&rule->watched) > rule->config.limit) {
-		atomic_long_dec(&rule->watched);
+	if (watch_find(sk))
+		goto unlock;
+	if (!atomic_long_add_unless(&rule->watched, 1, rule->config.limit)) {
 		atomic64_inc(&rule->refused);
-		return 0;
+		goto unlock;
 	}
 	watch = pool_get();
 	if (!watch) {
 		atomic_long_dec(&rule->watched);
-		return -ENOMEM;
+		WRITE_ONCE(rule->missed, true);
+		goto unlock;
 	}
+	sock_hold(sk);
 	watch->sk = sk;
 	watch->rule = rule;
 	watch->wait_ns = 0;
 	hwtimer_init(&watch->timeout, wheel, idle_expired);
-	sock_hold(sk);
-	if (watch_link(watch)) {
-		hwtimer_schedule(&watch->timeout, rule_span_ns(rule));
-		return 0;
-	}
-	sock_put(sk);
-	atomic_long_dec(&rule->watched);
-	pool_put(watch);
-	return 0;
+	hlist_add_head_rcu(&watch->node, &buckets[bucket]);
+	hwtimer_schedule(&watch->timeout, rule_span_ns(rule));
+unlock:
+	raw_spin_unlock_irqrestore(bucket_lock(bucket), flags);
+	if (READ_ONCE(pool.count) < POOL_SIZE / 2)
+		schedule_work(&pool_work);
 }
 
 static void idle_state_probe(void *data, const struct sock *csk, const int old, const int new)
@@ -350,10 +307,8 @@ static void idle_state_probe(void *data, const struct sock *csk, const int old, 
 	rcu_read_lock();
 	if (new == TCP_ESTABLISHED && old == TCP_SYN_RECV) {
 		rule = rule_of_sk(sk);
-		if (rule && watch_add(sk, rule)) {
-			WRITE_ONCE(rule->missed, true);
-			schedule_work(&pool_work);
-		}
+		if (rule)
+			watch_add(sk, rule);
 	} else if (new == TCP_CLOSE) {	/* Its port was put already: sk_num is 0. */
 		watch = watch_find(sk);
 		if (watch)
@@ -362,52 +317,29 @@ static void idle_state_probe(void *data, const struct sock *csk, const int old, 
 	rcu_read_unlock();
 }
 
-/* Watch the connections of one bucket of TCP's table. -ENOMEM: not all, for lack of watches. */
-static int bucket_walk(struct inet_hashinfo *info, unsigned int slot, struct idle_rule *rule)
-{
-	struct hlist_nulls_node *node;
-	struct sock *sk;
-	int ret = 0;
-
-	spin_lock_bh(inet_ehash_lockp(info, slot));
-	sk_nulls_for_each(sk, node, &info->ehash[slot].chain) {
-		if (sk->sk_state == TCP_TIME_WAIT || sk->sk_state == TCP_NEW_SYN_RECV ||
-		    sk->sk_state == TCP_SYN_SENT || sk->sk_shutdown == SHUTDOWN_MASK ||
-		    rule_of_sk(sk) != rule || watch_find(sk) ||
-		    !refcount_inc_not_zero(&sk->sk_refcnt))
-			continue;
-		ret = watch_add(sk, rule);
-		sock_put(sk);
-		if (ret)
-			break;
-	}
-	spin_unlock_bh(inet_ehash_lockp(info, slot));
-	return ret;
-}
-
 /* Watch all connections that the rule should watch, and does not. With rules_lock. */
 static void rule_walk(struct idle_rule *rule)
 {
 	struct inet_hashinfo *info = rule->net->ipv4.tcp_death_row.hashinfo;
-	unsigned int slot = 0;
-	int ret;
+	struct hlist_nulls_node *node;
+	unsigned int slot;
+	struct sock *sk;
 
-	lockdep_assert_held(&rules_lock);
-	while (slot <= info->ehash_mask) {
-		if (hlist_nulls_empty(&info->ehash[slot].chain)) {
-			slot++;
+	for (slot = 0; slot <= info->ehash_mask; slot++) {
+		if (hlist_nulls_empty(&info->ehash[slot].chain))
 			continue;
-		}
-		rcu_read_lock();
-		ret = bucket_walk(info, slot, rule);
-		rcu_read_unlock();
-		cond_resched();
-		if (!ret) {
-			slot++;
-		} else if (pool_fill()) {
+		if (pool_fill()) {
 			atomic64_inc(&rule->refused);
 			return;
 		}
+		spin_lock_bh(inet_ehash_lockp(info, slot));
+		sk_nulls_for_each(sk, node, &info->ehash[slot].chain)
+			if (sk->sk_state != TCP_TIME_WAIT && sk->sk_state != TCP_NEW_SYN_RECV &&
+			    sk->sk_state != TCP_SYN_SENT && sk->sk_shutdown != SHUTDOWN_MASK &&
+			    rule_of_sk(sk) == rule)
+				watch_add(sk, rule);
+		spin_unlock_bh(inet_ehash_lockp(info, slot));
+		cond_resched();
 	}
 }
 
@@ -427,21 +359,11 @@ static void pool_work_fn(struct work_struct *work)
 	mutex_unlock(&rules_lock);
 }
 
-static void rule_unlink(struct idle_rule *rule, struct idle_rule **ended)
-{
-	lockdep_assert_held(&rules_lock);
-	hash_del_rcu(&rule->node);
-	rules_changes++;
-	rule->ended = true;
-	rule->next_ended = *ended;
-	*ended = rule;
-}
-
 /*
- * Drop the watches of rules that are unlinked, wait until they are released, and free the rules.
- * With rules_lock: a new rule for these connections finds them without a watch.
+ * Drop the watches of rules that have ended, wait until they are released, and free the rules. With
+ * rules_lock: a new rule for these connections finds them without a watch.
  */
-static void rules_end(struct idle_rule *ended)
+static void rules_reap(void)
 {
 	struct idle_watch *watch;
 	struct idle_rule *rule;
@@ -449,8 +371,7 @@ static void rules_end(struct idle_rule *ended)
 	unsigned long flags;
 	u32 bucket;
 
-	if (!ended)
-		return;
+	lockdep_assert_held(&rules_lock);
 	synchronize_rcu();	/* for probes that found them */
 	for (bucket = 0; bucket < ARRAY_SIZE(buckets); bucket++) {
 		raw_spin_lock_irqsave(bucket_lock(bucket), flags);
@@ -461,27 +382,67 @@ static void rules_end(struct idle_rule *ended)
 		cond_resched();
 	}
 	hwtimer_wheel_barrier(wheel);	/* callbacks may still use the rules */
-	while ((rule = ended)) {
-		ended = rule->next_ended;
-		kfree(rule);
+	hash_for_each_safe(rules, bucket, next, rule, node) {
+		if (rule->ended) {
+			hash_del_rcu(&rule->node);
+			kfree_rcu(rule, rcu);
+		}
 	}
+	rules_changes++;
 }
+
+/*
+ * End the rules of @net; NULL: all, for good. When a namespace ends, sockets of users are gone, but
+ * the kernel's own, which hold no namespace, may be here.
+ */
+static void rules_end_of(struct net *net)
+{
+	struct idle_rule *rule;
+	bool found = false;
+	int bucket;
+
+	mutex_lock(&rules_lock);
+	rules_closed |= !net;
+	hash_for_each(rules, bucket, rule, node) {
+		if (!net || rule->net == net) {
+			WRITE_ONCE(rule->ended, true);
+			found = true;
+		}
+	}
+	if (found)
+		rules_reap();
+	mutex_unlock(&rules_lock);
+}
+
+static struct pernet_operations idle_net_ops = { .exit = rules_end_of };
 
 /*
  * Looks
  */
 
+struct idle_look {
+	u64	now;
+	u64	due;		/* when the connection is idle, if no more data passes */
+	bool	clients_turn;
+};
+
 /*
  * What TCP knows of the last data. Without the lock of the socket it may not fit together, and
  * serves to decide whether it is worth the lock.
+ *
+ * TCP keeps the time at which it sent the segment that was acknowledged last, for its estimate of
+ * the rate; and, for RACK, of the one that was sent last of those acknowledged, if SACK is used.
+ * They differ if a segment was overtaken by a later one. With pacing, they may be in the future.
  */
-static struct idle_facts sk_facts(const struct sock *sk, u32 jiffy)
+static struct idle_look sk_look(const struct sock *sk, const struct idle_rule *rule)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 jiffy = tcp_jiffies32;	/* before the clock, or idle_times.jiffy would be early */
+	u64 now = ktime_get_ns();
+	u64 sent_us = max(READ_ONCE(tp->first_tx_mstamp), READ_ONCE(tp->rack.mstamp));
 	bool gap = !RB_EMPTY_ROOT(&tp->out_of_order_queue);
 	u32 next = READ_ONCE(tp->rcv_nxt);
-
-	return (struct idle_facts){
+	struct idle_facts facts = {
 		.since_sent = jiffy - READ_ONCE(tp->lsndtime),
 		/* Data behind a gap changes no time stamp of data. */
 		.since_received = gap ? 0 : jiffy - READ_ONCE(inet_csk(sk)->icsk_ack.lrcvtime),
@@ -491,39 +452,28 @@ static struct idle_facts sk_facts(const struct sock *sk, u32 jiffy)
 		.unacked = READ_ONCE(tp->write_seq) != READ_ONCE(tp->snd_una),
 		.acked_last = READ_ONCE(tp->snd_wl1) == next,
 	};
-}
-
-/*
- * When the connection is idle, if no more data passes. TCP keeps the time at which it sent the
- * segment that was acknowledged last, for its estimate of the rate; and, for RACK, of the one that
- * was sent last of those acknowledged, if SACK is used. They differ if a segment was overtaken by
- * a later one. With pacing, they may be in the future.
- */
-static u64 sk_due_ns(const struct sock *sk, const struct idle_rule *rule, u64 now)
-{
-	u64 jiffy = get_jiffies_64();
-	const struct tcp_sock *tp = tcp_sk(sk);
-	struct idle_facts facts = sk_facts(sk, jiffy);
-	u32 ago = min(facts.since_sent, facts.since_received);
-	u64 sent_us = max(READ_ONCE(tp->first_tx_mstamp), READ_ONCE(tp->rack.mstamp));
 	struct idle_times times = {
 		.sent = (sent_us + 1) * NSEC_PER_USEC,
 		.segment = (READ_ONCE(tp->tcp_mstamp) + 1) * NSEC_PER_USEC,
-		.jiffy = jiffies_base_ns + (jiffy - ago) * TICK_NSEC,
+		.jiffy = now - min(facts.since_sent, facts.since_received) * (u64)TICK_NSEC,
 	};
 
-	return min(idle_since_ns(&facts, &times), now) + rule_span_ns(rule);
+	return (struct idle_look){
+		.now = now,
+		.due = min(idle_since_ns(&facts, &times), now) + rule_span_ns(rule),
+		.clients_turn = idle_clients_turn(&facts),
+	};
 }
 
-/* Is the connection one that may be idle? With the lock of the socket. */
-static bool sk_is_idle(const struct sock *sk, bool any_silence)
+/* Is the connection one that may be closed after a silence? With the lock of the socket. */
+static bool sk_may_end(const struct sock *sk, bool any_silence, bool clients_turn)
 {
-	struct idle_facts facts = sk_facts(sk, tcp_jiffies32);
-
+	if (tcp_sk(sk)->repair || !sk->sk_socket)
+		return false;
 	switch (sk->sk_state) {
 	case TCP_ESTABLISHED:
 	case TCP_FIN_WAIT2:
-		return any_silence || idle_clients_turn(&facts);
+		return any_silence || clients_turn;
 	case TCP_CLOSE_WAIT:	/* The client has sent a FIN: the server has to end it. */
 		return any_silence;
 	default:		/* It has begun to. */
@@ -584,56 +534,50 @@ static int address_put(struct sk_buff *skb, int attr, const struct in6_addr *add
 	return nla_put_in6_addr(skb, attr, address);
 }
 
-static int event_put(struct sk_buff *skb, const struct sock *sk, const struct idle_rule *rule)
-{
-	struct in6_addr local, peer;
-	void *header = genlmsg_put(skb, 0, 0, &idle_family, 0, HWTIMER_IDLE_CMD_EVENT);
-
-	sk_addresses(sk, &local, &peer);
-	if (!header || address_put(skb, HWTIMER_IDLE_ATTR_ADDRESS, &local) ||
-	    nla_put_u16(skb, HWTIMER_IDLE_ATTR_PORT, rule->config.port) ||
-	    address_put(skb, HWTIMER_IDLE_ATTR_PEER, &peer) ||
-	    nla_put_u16(skb, HWTIMER_IDLE_ATTR_PEER_PORT, ntohs(sk->sk_dport)) ||
-	    nla_put_u8(skb, HWTIMER_IDLE_ATTR_ACTION, rule->config.action))
-		return -EMSGSIZE;
-	genlmsg_end(skb, header);
-	return 0;
-}
-
 /* Tell who listens; before the connection is closed, which forgets the addresses. */
 static void event_send(const struct sock *sk, const struct idle_rule *rule)
 {
 	struct net *net = sock_net(sk);
+	struct in6_addr local, peer;
 	struct sk_buff *skb;
+	void *header;
 
 	if (!genl_has_listeners(&idle_family, net, 0))
 		return;
 	skb = genlmsg_new(NLMSG_DEFAULT_SIZE, GFP_ATOMIC | __GFP_NOWARN);
 	if (!skb)
 		return;
-	if (event_put(skb, sk, rule))
+	sk_addresses(sk, &local, &peer);
+	header = genlmsg_put(skb, 0, 0, &idle_family, 0, HWTIMER_IDLE_CMD_EVENT);
+	if (!header || address_put(skb, HWTIMER_IDLE_ATTR_ADDRESS, &local) ||
+	    nla_put_u16(skb, HWTIMER_IDLE_ATTR_PORT, rule->config.port) ||
+	    address_put(skb, HWTIMER_IDLE_ATTR_PEER, &peer) ||
+	    nla_put_u16(skb, HWTIMER_IDLE_ATTR_PEER_PORT, ntohs(sk->sk_dport)) ||
+	    nla_put_u8(skb, HWTIMER_IDLE_ATTR_ACTION, rule->config.action)) {
 		nlmsg_free(skb);
-	else
-		genlmsg_multicast_netns(&idle_family, net, skb, 0, 0, GFP_ATOMIC | __GFP_NOWARN);
+		return;
+	}
+	genlmsg_end(skb, header);
+	genlmsg_multicast_netns(&idle_family, net, skb, 0, 0, GFP_ATOMIC | __GFP_NOWARN);
 }
 
 /*
  * With the lock of the socket: close the connection if it is idle. Return when to look again; 0:
  * not any more.
  */
-static u64 watch_judge(struct idle_watch *watch, u64 now)
+static u64 watch_judge(struct idle_watch *watch)
 {
 	struct idle_rule *rule = watch->rule;
 	struct sock *sk = watch->sk;
-	u64 due = sk_due_ns(sk, rule, now);
+	struct idle_look look = sk_look(sk, rule);
 
 	if (sk->sk_state == TCP_CLOSE || sk_is_mptcp(sk))
 		return 0;
-	if (due > now)
-		return due;
-	if (tcp_sk(sk)->repair || !sk->sk_socket || !sk_is_idle(sk, rule->config.any_silence)) {
+	if (look.due > look.now)
+		return look.due;
+	if (!sk_may_end(sk, rule->config.any_silence, look.clients_turn)) {
 		atomic64_inc(&rule->spared);
-		return now + rule_span_ns(rule);
+		return look.now + rule_span_ns(rule);
 	}
 	atomic64_inc(&rule->closed);
 	event_send(sk, rule);
@@ -645,36 +589,36 @@ static u64 watch_judge(struct idle_watch *watch, u64 now)
 		sk_reset(sk);
 		return 0;
 	default:
-		return now + rule_span_ns(rule);
+		return look.now + rule_span_ns(rule);
 	}
 }
 
 /* Look at a connection. Return when to look again; 0: not any more. */
 static u64 watch_look(struct idle_watch *watch)
 {
-	u64 now = idle_clock_ns(), due = sk_due_ns(watch->sk, watch->rule, now);
+	struct idle_look look = sk_look(watch->sk, watch->rule);
+	u32 waited = watch->wait_ns;
+	u64 again;
 
 	atomic64_inc(&watch->rule->looks);
-	if (due > now) {
-		watch->wait_ns = 0;
-		return due;
-	}
+	watch->wait_ns = 0;
+	if (look.due > look.now)
+		return look.due;
 	/*
 	 * Not accepted yet, or closed by the server. The former must not be owned:
 	 * inet_csk_listen_stop() warns of that.
 	 */
 	if (!READ_ONCE(watch->sk->sk_socket)) {
 		atomic64_inc(&watch->rule->spared);
-		return now + rule_span_ns(watch->rule);
+		return look.now + rule_span_ns(watch->rule);
 	}
 	if (!sk_trylock(watch->sk)) {
-		watch->wait_ns = clamp(2 * watch->wait_ns, IDLE_TICK_NS, IDLE_BUSY_NS);
-		return now + watch->wait_ns;
+		watch->wait_ns = clamp(2 * waited, IDLE_TICK_NS, IDLE_BUSY_NS);
+		return look.now + watch->wait_ns;
 	}
-	watch->wait_ns = 0;
-	due = watch_judge(watch, now);
+	again = watch_judge(watch);
 	release_sock(watch->sk);
-	return due;
+	return again;
 }
 
 static void idle_expired(struct hwtimer_timeout *timeout)
@@ -691,17 +635,6 @@ static void idle_expired(struct hwtimer_timeout *timeout)
 /*
  * Configuration
  */
-
-static unsigned int rules_of_net(const struct net *net)
-{
-	struct idle_rule *rule;
-	unsigned int count = 0;
-	int bucket;
-
-	hash_for_each(rules, bucket, rule, node)
-		count += rule->net == net;
-	return count;
-}
 
 static int rule_add(struct net *net, const struct in6_addr *address,
 		    const struct idle_config *config)
@@ -721,8 +654,6 @@ static int rule_add(struct net *net, const struct in6_addr *address,
 		ret = -ESHUTDOWN;
 	} else if (rule_find(net, config->port, address)) {
 		ret = -EEXIST;
-	} else if (rules_of_net(net) >= HWTIMER_IDLE_MAX_RULES) {
-		ret = -ENOSPC;
 	} else {
 		hash_add_rcu(rules, &rule->node, rule_key(net, config->port));
 		rules_changes++;
@@ -734,23 +665,14 @@ static int rule_add(struct net *net, const struct in6_addr *address,
 	return ret;
 }
 
-static int rule_delete(struct net *net, const struct in6_addr *address, u16 port)
-{
-	struct idle_rule *rule, *ended = NULL;
-
-	mutex_lock(&rules_lock);
-	rule = rule_find(net, port, address);
-	if (rule)
-		rule_unlink(rule, &ended);
-	rules_end(ended);
-	mutex_unlock(&rules_lock);
-	return rule ? 0 : -ENOENT;
-}
-
-static int address_get(struct genl_info *info, struct in6_addr *address)
+/* The port and address of the rule that a request is about. */
+static int rule_get(struct genl_info *info, u16 *port, struct in6_addr *address)
 {
 	struct nlattr *attr = info->attrs[HWTIMER_IDLE_ATTR_ADDRESS];
 
+	if (GENL_REQ_ATTR_CHECK(info, HWTIMER_IDLE_ATTR_PORT))
+		return -EINVAL;
+	*port = nla_get_u16(info->attrs[HWTIMER_IDLE_ATTR_PORT]);
 	*address = in6addr_any;
 	if (!attr)
 		return 0;
@@ -764,31 +686,15 @@ static int address_get(struct genl_info *info, struct in6_addr *address)
 	return -EINVAL;
 }
 
-static int port_get(struct genl_info *info, u16 *port)
-{
-	struct nlattr *attr = info->attrs[HWTIMER_IDLE_ATTR_PORT];
-
-	*port = attr ? nla_get_u16(attr) : 0;
-	if (*port)
-		return 0;
-	NL_SET_ERR_MSG(info->extack, "no port");
-	return -EINVAL;
-}
-
 static int idle_add_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr **attrs = info->attrs;
 	struct idle_config config = { .limit = HWTIMER_IDLE_LIMIT };
 	struct in6_addr address;
-	int ret;
 
-	ret = port_get(info, &config.port) ?: address_get(info, &address);
-	if (ret)
-		return ret;
-	if (!attrs[HWTIMER_IDLE_ATTR_SPAN_MS]) {
-		NL_SET_ERR_MSG(info->extack, "no span");
+	if (rule_get(info, &config.port, &address) ||
+	    GENL_REQ_ATTR_CHECK(info, HWTIMER_IDLE_ATTR_SPAN_MS))
 		return -EINVAL;
-	}
 	config.span_ms = nla_get_u32(attrs[HWTIMER_IDLE_ATTR_SPAN_MS]);
 	if (attrs[HWTIMER_IDLE_ATTR_ACTION])
 		config.action = nla_get_u8(attrs[HWTIMER_IDLE_ATTR_ACTION]);
@@ -801,11 +707,19 @@ static int idle_add_doit(struct sk_buff *skb, struct genl_info *info)
 static int idle_del_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct in6_addr address;
+	struct idle_rule *rule;
 	u16 port;
-	int ret;
 
-	ret = port_get(info, &port) ?: address_get(info, &address);
-	return ret ?: rule_delete(genl_info_net(info), &address, port);
+	if (rule_get(info, &port, &address))
+		return -EINVAL;
+	mutex_lock(&rules_lock);
+	rule = rule_find(genl_info_net(info), port, &address);
+	if (rule) {
+		WRITE_ONCE(rule->ended, true);
+		rules_reap();
+	}
+	mutex_unlock(&rules_lock);
+	return rule ? 0 : -ENOENT;
 }
 
 static int counter_put(struct sk_buff *skb, int attr, u64 count)
@@ -813,35 +727,27 @@ static int counter_put(struct sk_buff *skb, int attr, u64 count)
 	return nla_put_u64_64bit(skb, attr, count, HWTIMER_IDLE_ATTR_PAD);
 }
 
-static int rule_put_attrs(struct sk_buff *skb, const struct idle_rule *rule)
-{
-	const struct idle_config *config = &rule->config;
-
-	return address_put(skb, HWTIMER_IDLE_ATTR_ADDRESS, &rule->address) ?:
-	       nla_put_u16(skb, HWTIMER_IDLE_ATTR_PORT, config->port) ?:
-	       nla_put_u32(skb, HWTIMER_IDLE_ATTR_SPAN_MS, config->span_ms) ?:
-	       nla_put_u8(skb, HWTIMER_IDLE_ATTR_ACTION, config->action) ?:
-	       (config->any_silence ? nla_put_flag(skb, HWTIMER_IDLE_ATTR_ANY_SILENCE) : 0) ?:
-	       nla_put_u32(skb, HWTIMER_IDLE_ATTR_LIMIT, config->limit) ?:
-	       counter_put(skb, HWTIMER_IDLE_ATTR_WATCHED, atomic_long_read(&rule->watched)) ?:
-	       counter_put(skb, HWTIMER_IDLE_ATTR_CLOSED, atomic64_read(&rule->closed)) ?:
-	       counter_put(skb, HWTIMER_IDLE_ATTR_LOOKS, atomic64_read(&rule->looks)) ?:
-	       counter_put(skb, HWTIMER_IDLE_ATTR_REFUSED, atomic64_read(&rule->refused)) ?:
-	       counter_put(skb, HWTIMER_IDLE_ATTR_SPARED, atomic64_read(&rule->spared));
-}
-
 static int rule_dump(struct sk_buff *skb, struct netlink_callback *cb, const struct idle_rule *rule)
 {
+	const struct idle_config *config = &rule->config;
 	void *header = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
 				   &idle_family, NLM_F_MULTI, HWTIMER_IDLE_CMD_GET);
 
-	if (!header)
-		return -EMSGSIZE;
-	genl_dump_check_consistent(cb, header);
-	if (rule_put_attrs(skb, rule)) {
+	if (!header || address_put(skb, HWTIMER_IDLE_ATTR_ADDRESS, &rule->address) ||
+	    nla_put_u16(skb, HWTIMER_IDLE_ATTR_PORT, config->port) ||
+	    nla_put_u32(skb, HWTIMER_IDLE_ATTR_SPAN_MS, config->span_ms) ||
+	    nla_put_u8(skb, HWTIMER_IDLE_ATTR_ACTION, config->action) ||
+	    (config->any_silence && nla_put_flag(skb, HWTIMER_IDLE_ATTR_ANY_SILENCE)) ||
+	    nla_put_u32(skb, HWTIMER_IDLE_ATTR_LIMIT, config->limit) ||
+	    counter_put(skb, HWTIMER_IDLE_ATTR_WATCHED, atomic_long_read(&rule->watched)) ||
+	    counter_put(skb, HWTIMER_IDLE_ATTR_CLOSED, atomic64_read(&rule->closed)) ||
+	    counter_put(skb, HWTIMER_IDLE_ATTR_LOOKS, atomic64_read(&rule->looks)) ||
+	    counter_put(skb, HWTIMER_IDLE_ATTR_REFUSED, atomic64_read(&rule->refused)) ||
+	    counter_put(skb, HWTIMER_IDLE_ATTR_SPARED, atomic64_read(&rule->spared))) {
 		genlmsg_cancel(skb, header);
 		return -EMSGSIZE;
 	}
+	genl_dump_check_consistent(cb, header);
 	genlmsg_end(skb, header);
 	return 0;
 }
@@ -875,7 +781,7 @@ static struct netlink_range_validation idle_spans = {
 static const struct nla_policy idle_policy[HWTIMER_IDLE_ATTR_LIMIT + 1] = {
 	[HWTIMER_IDLE_ATTR_ADDRESS] = NLA_POLICY_RANGE(NLA_BINARY, sizeof(struct in_addr),
 						       sizeof(struct in6_addr)),
-	[HWTIMER_IDLE_ATTR_PORT] = { .type = NLA_U16 },
+	[HWTIMER_IDLE_ATTR_PORT] = NLA_POLICY_MIN(NLA_U16, 1),
 	[HWTIMER_IDLE_ATTR_SPAN_MS] = NLA_POLICY_FULL_RANGE(NLA_U32, &idle_spans),
 	[HWTIMER_IDLE_ATTR_ACTION] = NLA_POLICY_MAX(NLA_U8, HWTIMER_IDLE_NOTIFY),
 	[HWTIMER_IDLE_ATTR_ANY_SILENCE] = { .type = NLA_FLAG },
@@ -907,69 +813,24 @@ static struct genl_family idle_family = {
 	.n_mcgrps = ARRAY_SIZE(idle_groups),
 };
 
-static int idle_rules_show(struct seq_file *file, void *data)
-{
-	const struct idle_rule *rule;
-	int bucket;
-
-	seq_puts(file, "netns address port span_ms action any_silence limit ");
-	seq_puts(file, "watched closed looks refused spared\n");
-	mutex_lock(&rules_lock);
-	hash_for_each(rules, bucket, rule, node)
-		seq_printf(file, "%u %pI6c %u %u %u %u %u %ld %lld %lld %lld %lld\n",
-			   rule->net->ns.inum, &rule->address, rule->config.port,
-			   rule->config.span_ms, rule->config.action, rule->config.any_silence,
-			   rule->config.limit, atomic_long_read(&rule->watched),
-			   atomic64_read(&rule->closed), atomic64_read(&rule->looks),
-			   atomic64_read(&rule->refused), atomic64_read(&rule->spared));
-	mutex_unlock(&rules_lock);
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(idle_rules);
-
-/*
- * Delete the rules of @net; NULL: all, for good. When a namespace ends, sockets of users are gone,
- * but the kernel's own, which hold no namespace, may be here.
- */
-static void rules_end_of(struct net *net)
-{
-	struct idle_rule *rule, *ended = NULL;
-	struct hlist_node *next;
-	int bucket;
-
-	mutex_lock(&rules_lock);
-	rules_closed |= !net;
-	hash_for_each_safe(rules, bucket, next, rule, node)
-		if (!net || rule->net == net)
-			rule_unlink(rule, &ended);
-	rules_end(ended);
-	mutex_unlock(&rules_lock);
-}
-
-static struct pernet_operations idle_net_ops = { .exit = rules_end_of };
-
 /* The rules of the module parameter. */
 static int rules_init(void)
 {
-	char *text, *rest, *word;
 	struct idle_config config;
-	int ret = 0;
+	int ret, n = 1;
+	char *word;
 
 	if (!rules_param || !*rules_param)
 		return 0;
-	text = kstrdup(rules_param, GFP_KERNEL);
-	if (!text)
-		return -ENOMEM;
-	rest = text;
-	while (!ret && (word = strsep(&rest, ","))) {
+	for (; (word = strsep(&rules_param, ",")); n++) {
 		ret = idle_config_parse(word, &config) ?:
 		      rule_add(&init_net, &in6addr_any, &config);
-		if (ret)
-			pr_err("rules=%s: not PORT:SECONDS[:ACTION[:any]],..., each port once\n",
-			       rules_param);
+		if (ret) {
+			pr_err("rules: number %d is not PORT:SECONDS[:ACTION[:any]], or not new\n", n);
+			return ret;
+		}
 	}
-	kfree(text);
-	return ret;
+	return 0;
 }
 
 static void tracepoint_find(struct tracepoint *tracepoint, void *data)
@@ -995,6 +856,17 @@ static void hook_exit(void)
 	cancel_work_sync(&pool_work);
 }
 
+static void idle_exit(void)
+{
+	rules_end_of(NULL);	/* before the family, to which callbacks send events */
+	genl_unregister_family(&idle_family);
+	unregister_pernet_subsys(&idle_net_ops);
+	hook_exit();
+	hwtimer_wheel_destroy(wheel);
+	pool_empty();
+}
+module_exit(idle_exit);
+
 static int __init idle_init(void)
 {
 	int i, ret;
@@ -1005,49 +877,31 @@ static int __init idle_init(void)
 			.name = "hwtimer_idle", .tick_ns = IDLE_TICK_NS, .slots = 64 });
 	if (IS_ERR(wheel))
 		return PTR_ERR(wheel);
-	schedule_timeout_uninterruptible(1);	/* until a jiffy begins */
-	idle_clock_ns();
-	ret = pool_fill();
-	if (ret)
-		goto pool;
+	pool_fill();
 	ret = hook_init();
 	if (ret)
-		goto pool;
+		goto wheel;
 	ret = register_pernet_subsys(&idle_net_ops);
 	if (ret)
 		goto hook;
-	ret = rules_init();
-	if (ret)
-		goto rules;
 	ret = genl_register_family(&idle_family);
 	if (ret)
-		goto rules;
-	debugfs_file = debugfs_create_file("hwtimer_idle", 0400, NULL, NULL, &idle_rules_fops);
-	return 0;
+		goto net;
+	ret = rules_init();
+	if (ret)
+		idle_exit();
+	return ret;
 
-rules:
-	rules_end_of(NULL);
+net:
 	unregister_pernet_subsys(&idle_net_ops);
 hook:
 	hook_exit();
-pool:
+wheel:
 	hwtimer_wheel_destroy(wheel);
 	pool_empty();
 	return ret;
 }
 module_init(idle_init);
-
-static void __exit idle_exit(void)
-{
-	debugfs_remove(debugfs_file);
-	rules_end_of(NULL);	/* before the family, to which callbacks send events */
-	genl_unregister_family(&idle_family);
-	unregister_pernet_subsys(&idle_net_ops);
-	hook_exit();
-	hwtimer_wheel_destroy(wheel);
-	pool_empty();
-}
-module_exit(idle_exit);
 
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("Close idle connections of TCP servers");

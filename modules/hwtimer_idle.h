@@ -70,7 +70,7 @@ static inline bool idle_clients_turn(const struct idle_facts *f)
  * struct idle_times - when data last passed on a connection, by CLOCK_MONOTONIC in ns
  * @sent: when the server sent its last data, if all of it is acknowledged
  * @segment: when the last segment passed, with data or without
- * @jiffy: when the jiffy began in which data last passed
+ * @jiffy: when the jiffy began in which data last passed, or up to a jiffy later
  */
 struct idle_times {
 	u64	sent;
@@ -101,7 +101,7 @@ static inline u64 idle_since_ns(const struct idle_facts *f, const struct idle_ti
 	if (!f->sent && !f->received)
 		return 0;
 	if (f->sent && !f->unacked) {
-		u64 sent = max(t->sent, t->jiffy);
+		u64 sent = max(t->sent, t->jiffy - IDLE_LAG_NS);
 
 		if (!f->received || f->since_sent < f->since_received)
 			return sent;

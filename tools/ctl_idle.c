@@ -425,8 +425,6 @@ static void must_do(const struct nlmsghdr *request, const struct place *place)
 		no_such_rule(text);
 	if (!*why && error == EEXIST)
 		why = "there is a rule already (idle del deletes it)";
-	else if (!*why && error == ENOSPC)
-		why = "there are too many rules";
 	ctl_die(CTL_FAILED, "%s: %s", text, *why ? why : strerror(error));
 }
 

@@ -71,8 +71,8 @@ static void since(struct kunit *test)
 	/* It last answered 2^32 jiffies ago. */
 	f.received = true;
 	f.since_sent--;
-	t.sent = t.jiffy - 1;
-	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.jiffy);
+	t.sent = t.jiffy - (1 + 6) * TICK_NSEC - 1;
+	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.sent + 1);
 	f.since_sent++;
 	f.received = false;
 

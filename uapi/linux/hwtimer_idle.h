@@ -8,15 +8,15 @@
  *	ADD	make a rule of PORT, SPAN_MS, and optionally ADDRESS, ACTION, ANY_SILENCE and
  *		LIMIT. It holds for connections that exist, too. Needs CAP_NET_ADMIN in the initial
  *		user namespace, since a kernel thread does the work. -EEXIST: PORT and ADDRESS have
- *		a rule; -ENOSPC: the namespace has HWTIMER_IDLE_MAX_RULES
+ *		a rule
  *	DEL	delete the rule of PORT and, if the rule has one, ADDRESS. Needs the same. -ENOENT:
  *		no such rule
  *	GET	dump all rules with their counters. Needs no privilege
  *	EVENT	sent to the multicast group "events": a connection was idle, and ACTION is done to
  *		it. With its local ADDRESS and PORT, PEER, PEER_PORT and ACTION. May be lost
  *
- * Errors, with an explanation (NETLINK_EXT_ACK): -ERANGE: SPAN_MS, ACTION, LIMIT or the length of
- * ADDRESS is out of its range; -EINVAL: an attribute is missing, malformed or unknown, or ADDRESS
+ * Errors, with an explanation (NETLINK_EXT_ACK): -ERANGE: PORT, SPAN_MS, ACTION, LIMIT or the length
+ * of ADDRESS is out of its range; -EINVAL: an attribute is missing, malformed or unknown, or ADDRESS
  * is no address. -EPERM: no CAP_NET_ADMIN.
  */
 #ifndef _UAPI_LINUX_HWTIMER_IDLE_H
@@ -26,8 +26,6 @@
 #define HWTIMER_IDLE_VERSION		1
 #define HWTIMER_IDLE_EVENTS		"events"
 
-/* The most rules of a network namespace. */
-#define HWTIMER_IDLE_MAX_RULES		256
 /* The spans that a rule can have: from a second to 30 days. */
 #define HWTIMER_IDLE_MIN_MS		1000
 #define HWTIMER_IDLE_MAX_MS		2592000000U
