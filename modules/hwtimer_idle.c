@@ -795,7 +795,8 @@ static const struct genl_small_ops idle_ops[] = {
 };
 
 static const struct genl_multicast_group idle_groups[] = {
-	{ .name = HWTIMER_IDLE_EVENTS },
+	/* Not for all: each event is copied for each listener. */
+	{ .name = HWTIMER_IDLE_EVENTS, .flags = GENL_MCAST_CAP_NET_ADMIN },
 };
 
 static struct genl_family idle_family = {

@@ -1473,6 +1473,8 @@ TEST_F(idle, rights)
 	}
 	EXPECT_RUN(0, "idle", "list");
 	EXPECT_EQ(2, count_lines(result.out));
+	RUN_AS(other_user, "idle", "events");
+	EXPECT_STATUS(4);
 	ASSERT_EQ(0, chmod(DEVICE, 0666));
 	RUN_AS(service, "metrics");
 	ASSERT_EQ(0, chmod(DEVICE, 0600));
@@ -1525,7 +1527,7 @@ TEST_F(idle, events)
 	char line[100];
 
 	EXPECT_RUN(0, "idle", "add", "8080", "1s", "--reset");
-	start_run(&result, other_user, -1, ARGS("idle", "events"));
+	start_run(&result, NULL, -1, ARGS("idle", "events"));
 	eventually(sleeps_in(result.pid, SYS_recvmsg));
 	client = must_be_silent(&server, &port);
 	read_until(&result, result.out, "\n");

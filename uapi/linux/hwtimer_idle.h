@@ -12,8 +12,9 @@
  *	DEL	delete the rule of PORT and, if the rule has one, ADDRESS. Needs the same. -ENOENT:
  *		no such rule
  *	GET	dump all rules with their counters. Needs no privilege
- *	EVENT	sent to the multicast group "events": a connection was idle, and ACTION is done to
- *		it. With its local ADDRESS and PORT, PEER, PEER_PORT and ACTION. May be lost
+ *	EVENT	sent to the multicast group "events", for which a listener needs CAP_NET_ADMIN: a
+ *		connection was idle, and ACTION is done to it. With its local ADDRESS and PORT,
+ *		PEER, PEER_PORT and ACTION. May be lost
  *
  * Errors, with an explanation (NETLINK_EXT_ACK): -ERANGE: PORT, SPAN_MS, ACTION, LIMIT or the length
  * of ADDRESS is out of its range; -EINVAL: an attribute is missing, malformed or unknown, or ADDRESS
