@@ -146,13 +146,16 @@ static struct idle_rule *rule_find(const struct net *net, u16 port, const struct
 }
 
 /*
- * The rule for a connection, under RCU: that of its address comes before that of all addresses.
+ * The rule for a connection, under RCU: that of its address comes before that of all addresses. None
+ * is for subflows of MPTCP.
  */
 static struct idle_rule *rule_of_sk(const struct sock *sk)
 {
 	struct in6_addr local, peer;
 	struct idle_rule *rule;
 
+	if (sk_is_mptcp(sk))
+		return NULL;
 	sk_addresses(sk, &local, &peer);
 	rule = rule_find(sock_net(sk), sk->sk_num, &local);
 	return rule ?: rule_find(sock_net(sk), sk->sk_num, &in6addr_any);
@@ -571,7 +574,7 @@ static u64 watch_judge(struct idle_watch *watch)
 	struct sock *sk = watch->sk;
 	struct idle_look look = sk_look(sk, rule);
 
-	if (sk->sk_state == TCP_CLOSE || sk_is_mptcp(sk))
+	if (sk->sk_state == TCP_CLOSE)
 		return 0;
 	if (look.due > look.now)
 		return look.due;
