@@ -447,10 +447,10 @@ static struct idle_look sk_look(const struct sock *sk, const struct idle_rule *r
 	u32 next = READ_ONCE(tp->rcv_nxt);
 	struct idle_facts facts = {
 		.since_sent = jiffy - READ_ONCE(tp->lsndtime),
-		/* Data behind a gap changes no time stamp of data. */
-		.since_received = gap ? 0 : jiffy - READ_ONCE(inet_csk(sk)->icsk_ack.lrcvtime),
+		.since_received = jiffy - READ_ONCE(inet_csk(sk)->icsk_ack.lrcvtime),
 		.received = READ_ONCE(tp->bytes_received) || gap,
 		.sent = READ_ONCE(tp->bytes_sent),
+		.gap = gap,
 		.unread = next != READ_ONCE(tp->copied_seq) || gap,
 		.unacked = READ_ONCE(tp->write_seq) != READ_ONCE(tp->snd_una),
 		.acked_last = READ_ONCE(tp->snd_wl1) == next,

@@ -36,6 +36,7 @@ struct idle_config {
  * @since_received: jiffies since data of the client last arrived, or since then
  * @received: the client has sent data
  * @sent: the server has sent data
+ * @gap: data of the client is queued behind some that is missing
  * @unread: data of the client is queued, in order or not; the server has not read it
  * @unacked: data of the server is queued, or not acknowledged
  * @acked_last: the acknowledgment of the server's last data came after all data of the client
@@ -45,6 +46,7 @@ struct idle_facts {
 	u32	since_received;
 	bool	received;
 	bool	sent;
+	bool	gap;
 	bool	unread;
 	bool	unacked;
 	bool	acked_last;
@@ -92,14 +94,16 @@ struct idle_times {
  * last data is so old that its time stamp has wrapped, and seems to be younger than the client's.
  * If the client had, it is no later than the last segment, nor than its jiffy and the lag. The
  * jiffy does not change with acknowledgments that come later, or with keepalive. If both had it
- * within one jiffy, the client's data came no more than that after the server's. 0: no data has
- * passed yet. A watch is as old as its rule's span when it is first looked at, so its connection is
- * idle.
+ * within one jiffy, the client's data came no more than that after the server's. Data behind a gap
+ * changes no time stamp of data. 0: no data has passed yet. A watch is as old as its rule's span
+ * when it is first looked at, so its connection is idle.
  */
 static inline u64 idle_since_ns(const struct idle_facts *f, const struct idle_times *t)
 {
 	if (!f->sent && !f->received)
 		return 0;
+	if (f->gap)
+		return t->segment;
 	if (f->sent && !f->unacked) {
 		u64 sent = max(t->sent, t->jiffy - IDLE_LAG_NS);
 

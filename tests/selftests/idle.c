@@ -857,21 +857,32 @@ static void must_say(const struct deaf *d, __u32 seq, bool byte, __u32 ack, __u3
 	close(raw);
 }
 
-/* Data behind a gap is data. */
+/* Data behind a gap is data, of which the server waits for the rest: for a span, with any silence. */
 TEST_F(idle, gap)
 {
 	in_child(must_fork()) {
-		int listener = must_move();
+		int listener = must_move(), server;
 		struct deaf d;
+		__u64 since;
 
 		expect(0, write_file("/proc/sys/net/ipv4/tcp_timestamps", "0"));
 		expect(0, add());
 		d = must_connect_deaf();
-		must_accept(listener);
+		server = must_accept(listener);
+		wait_until(now_ns() + SPAN / 2);
 		must_say(&d, d.seq + 1, true, d.ack, 0);
 		wait_until(now_ns() + 3 * SPAN);
 		expect(1, WATCHED);
 		expect(0, CLOSED);
+		expect(0, del());
+		expect(0, add(.any = true));
+		close(server);
+		d = must_connect_deaf();
+		server = must_accept(listener);
+		wait_until(now_ns() + SPAN / 2);
+		since = now_ns();
+		must_say(&d, d.seq + 1, true, d.ack, 0);
+		expect(1, must_end(server) >= since + SPAN);
 	}
 }
 
