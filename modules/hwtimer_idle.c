@@ -450,6 +450,7 @@ static struct idle_look sk_look(const struct sock *sk, const struct idle_rule *r
 		.since_received = jiffy - READ_ONCE(inet_csk(sk)->icsk_ack.lrcvtime),
 		.received = READ_ONCE(tp->bytes_received) || gap,
 		.sent = READ_ONCE(tp->bytes_sent),
+		.sent_again = READ_ONCE(tp->bytes_retrans),
 		.gap = gap,
 		.unread = next != READ_ONCE(tp->copied_seq) || gap,
 		.unacked = READ_ONCE(tp->write_seq) != READ_ONCE(tp->snd_una),

@@ -36,6 +36,7 @@ struct idle_config {
  * @since_received: jiffies since data of the client last arrived, or since then
  * @received: the client has sent data
  * @sent: the server has sent data
+ * @sent_again: it has sent some of it more than once
  * @gap: data of the client is queued behind some that is missing
  * @unread: data of the client is queued, in order or not; the server has not read it
  * @unacked: data of the server is queued, or not acknowledged
@@ -46,6 +47,7 @@ struct idle_facts {
 	u32	since_received;
 	bool	received;
 	bool	sent;
+	bool	sent_again;
 	bool	gap;
 	bool	unread;
 	bool	unacked;
@@ -70,7 +72,7 @@ static inline bool idle_clients_turn(const struct idle_facts *f)
 
 /**
  * struct idle_times - when data last passed on a connection, by CLOCK_MONOTONIC in ns
- * @sent: when the server sent its last data, if all of it is acknowledged
+ * @sent: when the server sent its last data, if all of it is acknowledged and was sent once
  * @segment: when the last segment passed, with data or without
  * @jiffy: when the jiffy began in which data last passed, or up to a jiffy later
  */
@@ -93,10 +95,11 @@ struct idle_times {
  * early. If the server had the last word it is exact, and needs no jiffies, unless the server's
  * last data is so old that its time stamp has wrapped, and seems to be younger than the client's.
  * If the client had, it is no later than the last segment, nor than its jiffy and the lag. The
- * jiffy does not change with acknowledgments that come later, or with keepalive. If both had it
- * within one jiffy, the client's data came no more than that after the server's. Data behind a gap
- * changes no time stamp of data. 0: no data has passed yet. A watch is as old as its rule's span
- * when it is first looked at, so its connection is idle.
+ * jiffy does not change with acknowledgments that come later, or with keepalive. The same holds if
+ * the server has sent some data again: TCP may not know which of both was acknowledged. If both had
+ * the last word within one jiffy, the client's data came no more than that after the server's. Data
+ * behind a gap changes no time stamp of data. 0: no data has passed yet. A watch is as old as its
+ * rule's span when it is first looked at, so its connection is idle.
  */
 static inline u64 idle_since_ns(const struct idle_facts *f, const struct idle_times *t)
 {
@@ -104,7 +107,7 @@ static inline u64 idle_since_ns(const struct idle_facts *f, const struct idle_ti
 		return 0;
 	if (f->gap)
 		return t->segment;
-	if (f->sent && !f->unacked) {
+	if (f->sent && !f->unacked && !f->sent_again) {
 		u64 sent = max(t->sent, t->jiffy - IDLE_LAG_NS);
 
 		if (!f->received || f->since_sent < f->since_received)

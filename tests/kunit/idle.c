@@ -81,6 +81,9 @@ static void since(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.jiffy + (1 + 6) * TICK_NSEC);
 	f.unacked = false;
 	f.received = true;
+	f.sent_again = true;
+	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.jiffy + (1 + 6) * TICK_NSEC);
+	f.sent_again = false;
 	f.gap = true;
 	KUNIT_EXPECT_EQ(test, idle_since_ns(&f, &t), t.segment);
 	f.gap = false;

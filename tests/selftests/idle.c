@@ -12,6 +12,7 @@
 #include <linux/userfaultfd.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/ip.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/timerfd.h>
@@ -916,6 +917,57 @@ TEST_F(idle, overtaken)
 			expect(1, must_end(server) >= since + SPAN + i * NSEC_PER_MSEC);
 			expect(0, del());
 		}
+	}
+}
+
+/* Wait until a segment arrives, anywhere here, that begins with @seq; a time before that. */
+static __u64 must_see(int raw, __u32 seq)
+{
+	struct {
+		struct iphdr	ip;
+		struct tcphdr	head;
+		char		rest[64];
+	} packet;
+	__u64 before = now_ns(), now;
+
+	for (;; before = now) {
+		now = now_ns();
+		if (recv(raw, &packet, sizeof(packet), MSG_DONTWAIT) > 0 &&
+		    packet.head.seq == htonl(seq))
+			return before;
+	}
+}
+
+/*
+ * If a segment is sent again because its acknowledgment is late, and that comes sooner after the
+ * second time than any other did, TCP takes it for one of the first time. It was not the last.
+ */
+TEST_F(idle, sent_again)
+{
+	in_child(must_fork()) {
+		int listener = must_move(), raw = socket(AF_INET, SOCK_RAW, IPPROTO_TCP), server;
+		struct deaf d;
+		__u64 since;
+
+		expect(0, write_file("/proc/sys/net/ipv4/tcp_timestamps", "0"));
+		expect(0, write_file("/proc/sys/net/ipv4/tcp_recovery", "0"));
+		expect(0, write_file("/proc/sys/net/ipv4/tcp_min_rtt_wlen", "0"));
+		expect(0, write_file("/proc/sys/net/ipv4/tcp_early_retrans", "0"));
+		expect(0, add());
+		d = must_connect_deaf();
+		server = must_accept(listener);
+		must_send(server);
+		must_send(server);
+		wait_until(now_ns() + 12 * TICK);	/* a long round trip; one of all, not a delay */
+		must_say(&d, d.seq, false, d.ack + 2, 0);
+		expect(0, write_file("/proc/sys/net/ipv4/tcp_early_retrans", "3"));	/* probes */
+		must_send(server);
+		must_send(server);
+		must_see(raw, d.ack + 3);
+		since = must_see(raw, d.ack + 3) - NSEC_PER_MSEC;
+		must_say(&d, d.seq, false, d.ack + 2, d.ack + 3);
+		must_say(&d, d.seq, false, d.ack + 4, 0);
+		expect(1, must_end(server) >= since + SPAN);
 	}
 }
 
