@@ -1197,6 +1197,69 @@ TEST_F(idle, random)
 	close(fd);
 }
 
+static int compare_times(const void *a, const void *b)
+{
+	const __u64 *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+struct cost {
+	__u64	mean, median;
+};
+
+/* What it takes to open and to close a connection in a new namespace, in ns. */
+static struct cost must_measure(bool rule)
+{
+	const int n = quick_or(500, 10000);
+	__u64 *took = mmap(NULL, n * sizeof(*took), PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0), sum = 0;
+	int listener, client, server, i;
+	pid_t pid = must_fork();
+
+	if (!pid) {
+		listener = must_move();
+		if (rule)
+			expect(0, add());
+		for (i = 0; i < n; i++) {
+			took[i] = now_ns();
+			client = must_connect(0, INADDR_LOOPBACK, PORT);
+			server = must_accept(listener);
+			close(client);
+			close(server);
+			took[i] = now_ns() - took[i];
+		}
+		_exit(0);
+	}
+	if (reap(pid))
+		die("no connections");
+	for (i = 0; i < n; i++)
+		sum += took[i];
+	qsort(took, n, sizeof(*took), compare_times);
+	return (struct cost){ sum / n, took[n / 2] };
+}
+
+/*
+ * What connections pay for the module: each of those without a rule, to its hook; and all together
+ * of those with one, with what is done behind them. The host's clock would not tell.
+ */
+TEST(cost)
+{
+	struct cost none, hook, rule;
+
+	if (getenv("PATIENCE"))
+		return;
+	wait_until(now_ns() + 5 * SPAN);	/* until what began with the guest is done */
+	none = must_measure(false);
+	ASSERT_EQ(0, load(MODULE, ""));
+	hook = must_measure(false);
+	rule = must_measure(true);
+	printf("# a connection: %llu; with the hook: %lld more; with a rule: another %lld more\n",
+	       none.median, hook.median - none.median, rule.mean - hook.mean);
+	EXPECT_LE(hook.median, none.median + 1000);
+	EXPECT_EQ(0, unload(MODULE));
+}
+
 TEST(parameter)
 {
 	static const char *const bad[] = { "rules=1", "rules=1:1,1:2", "rules=1:1," };
