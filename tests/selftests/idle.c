@@ -211,6 +211,7 @@ FIXTURE(idle)
 
 FIXTURE_SETUP(idle)
 {
+	unload(MODULE);		/* if a case that failed has left it */
 	ASSERT_EQ(0, load(MODULE, ""));
 	self->listener = must_listen(0, PORT);
 	self->client = -1;
