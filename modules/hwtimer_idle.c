@@ -146,8 +146,8 @@ static struct idle_rule *rule_find(const struct net *net, u16 port, const struct
 }
 
 /*
- * The rule for a connection, under RCU: that of its address comes before that of all addresses. None
- * is for subflows of MPTCP.
+ * The rule for a connection, under RCU: that of its address comes before that of all addresses.
+ * Subflows of MPTCP have none.
  */
 static struct idle_rule *rule_of_sk(const struct sock *sk)
 {
@@ -831,7 +831,8 @@ static int rules_init(void)
 		ret = idle_config_parse(word, &config) ?:
 		      rule_add(&init_net, &in6addr_any, &config);
 		if (ret) {
-			pr_err("rules: number %d is not PORT:SECONDS[:ACTION[:any]], or not new\n", n);
+			pr_err("rules: number %d is not PORT:SECONDS[:ACTION[:any]], or not new\n",
+			       n);
 			return ret;
 		}
 	}

@@ -742,7 +742,7 @@ TEST_F(idle, locked_socket)
 	must_end(self->server);
 }
 
-/* Enter a new network namespace, once there may be one, with the loopback device, and listen there. */
+/* Enter a new network namespace, once there may be one; set up loopback, and listen there. */
 static int must_move(void)
 {
 	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP };
@@ -859,7 +859,7 @@ static void must_say(const struct deaf *d, __u32 seq, bool byte, __u32 ack, __u3
 	close(raw);
 }
 
-/* Data behind a gap is data, of which the server waits for the rest: for a span, with any silence. */
+/* Data behind a gap is data; the server waits for the rest, with --any-silence for a span. */
 TEST_F(idle, gap)
 {
 	in_child(must_fork()) {
@@ -959,7 +959,7 @@ TEST_F(idle, sent_again)
 		server = must_accept(listener);
 		must_send(server);
 		must_send(server);
-		wait_until(now_ns() + 12 * TICK);	/* a long round trip; one of all, not a delay */
+		wait_until(now_ns() + 12 * TICK);	/* a long round trip */
 		must_say(&d, d.seq, false, d.ack + 2, 0);
 		expect(0, write_file("/proc/sys/net/ipv4/tcp_early_retrans", "3"));	/* probes */
 		must_send(server);
@@ -1000,8 +1000,8 @@ TEST_F(idle, changed_during_dump)
 }
 
 /*
- * Anybody may read; to change takes CAP_NET_ADMIN in the first user namespace. So do events: each of
- * many listeners would hold up the worker.
+ * Anybody may read; to change takes CAP_NET_ADMIN in the first user namespace, to hear of events in
+ * that of the network namespace: many listeners would hold up the worker.
  */
 TEST_F(idle, privileges)
 {
@@ -1011,7 +1011,8 @@ TEST_F(idle, privileges)
 		__u32 group;
 
 		expect(1, netlink_family(fd, &group) > 0);
-		expect(-1, setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)));
+		expect(-1, setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group,
+				      sizeof(group)));
 		expect(EPERM, errno);
 		expect(1, rules(PORT, HWTIMER_IDLE_ATTR_WATCHED, NULL));
 		expect(-EPERM, add(.port = 1));

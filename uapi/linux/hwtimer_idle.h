@@ -16,9 +16,9 @@
  *		connection was idle, and ACTION is done to it. With its local ADDRESS and PORT,
  *		PEER, PEER_PORT and ACTION. May be lost
  *
- * Errors, with an explanation (NETLINK_EXT_ACK): -ERANGE: PORT, SPAN_MS, ACTION, LIMIT or the length
- * of ADDRESS is out of its range; -EINVAL: an attribute is missing, malformed or unknown, or ADDRESS
- * is no address. -EPERM: no CAP_NET_ADMIN.
+ * Errors, with an explanation (NETLINK_EXT_ACK): -ERANGE: PORT, SPAN_MS, ACTION, LIMIT or the
+ * length of ADDRESS is out of its range; -EINVAL: an attribute is missing, malformed or unknown, or
+ * ADDRESS is no address. -EPERM: no CAP_NET_ADMIN.
  */
 #ifndef _UAPI_LINUX_HWTIMER_IDLE_H
 #define _UAPI_LINUX_HWTIMER_IDLE_H
