@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_wheel: hwtimer_wheel.c alone, against a naive model.
+ * hwtimer: KUnit suite hwtimer_wheel: hwtimer_wheel.c alone, against a naive model. It needs
+ * nothing else of the module, and is a program of tests/native, too.
  */
 #include <kunit/test.h>
-#include <linux/slab.h>
 
 #include "../../hwtimer_wheel.h"
 
