@@ -222,6 +222,15 @@ static u64 bucket_tick(const struct wheel *w, const struct wheel_level *l,
 	return max(b->next - l->lead, (b->next - min(steps, l->lead)) & ~w->align);
 }
 
+/* A bucket of this level has to be visited at @tick. */
+static __always_inline void level_visits(struct wheel_level *l, u64 tick, unsigned int slot)
+{
+	if (tick < l->next) {
+		l->next = tick;
+		l->first = slot;
+	}
+}
+
 /* @n nodes will be added to the list, the first one of them for @tick. */
 static __always_inline void bucket_add(struct wheel_level *l, struct wheel_bucket *b, u64 tick,
 				       unsigned int n)
@@ -236,21 +245,13 @@ static __always_inline void bucket_add(struct wheel_level *l, struct wheel_bucke
 	} else {
 		b->next = min(b->next, tick);
 	}
-	if (tick < l->next) {
-		l->next = tick;
-		l->first = slot;
-	}
+	level_visits(l, tick, slot);
 }
 
 /* Nodes were added: a bucket that is full now may be the first one of its level to be visited. */
 static void bucket_added(const struct wheel *w, struct wheel_level *l, const struct wheel_bucket *b)
 {
-	u64 tick = bucket_tick(w, l, b);
-
-	if (tick < l->next) {
-		l->next = tick;
-		l->first = b - l->buckets;
-	}
+	level_visits(l, bucket_tick(w, l, b), b - l->buckets);
 }
 
 static void bucket_emptied(struct wheel_level *l, struct wheel_bucket *b)
@@ -475,7 +476,7 @@ static bool level_searched(const struct wheel *w, const struct wheel_level *l)
 static bool level_search(struct wheel *w, struct wheel_level *l, u64 last, unsigned int *probes)
 {
 	const struct wheel_bucket *b;
-	u64 end, tick;
+	u64 end;
 
 	if (l != top_level(w) || !w->scanning) {
 		l->scan = slot_number(l, w->cur);
@@ -501,11 +502,7 @@ static bool level_search(struct wheel *w, struct wheel_level *l, u64 last, unsig
 				return false;
 			--*probes;
 		}
-		tick = bucket_tick(w, l, b);
-		if (tick < l->next) {
-			l->next = tick;
-			l->first = slot_index(l, l->scan);
-		}
+		level_visits(l, bucket_tick(w, l, b), slot_index(l, l->scan));
 		l->scan++;
 	}
 	if (l == top_level(w))
