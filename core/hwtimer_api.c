@@ -44,23 +44,17 @@ static const void *traced_fn(struct hwtimer_timeout *t)
 	return hwtimer_owner_fn(t, READ_ONCE(t->fn));
 }
 
-static noinline int arm_traced(struct hwtimer_timeout *t, u64 deadline_ns)
+static noinline int arm_traced(struct hwtimer_timeout *t, u64 deadline_ns, bool touch)
 {
 	struct hwtimer_wheel *wheel = timeout_wheel(t);
+	u64 deadline = wheel_time(wheel, deadline_ns);
 	const void *fn = traced_fn(t);
-	int ret = queue_arm(t, wheel_time(wheel, deadline_ns));
+	int ret = touch ? queue_touch(t, deadline) : queue_arm(t, deadline);
 
-	trace_hwtimer_arm(t, wheel, fn, deadline_ns, ret);
-	return ret;
-}
-
-static noinline int touch_traced(struct hwtimer_timeout *t, u64 deadline_ns)
-{
-	struct hwtimer_wheel *wheel = timeout_wheel(t);
-	const void *fn = traced_fn(t);
-	int ret = queue_touch(t, wheel_time(wheel, deadline_ns));
-
-	trace_hwtimer_touch(t, wheel, fn, deadline_ns, ret);
+	if (touch)
+		trace_hwtimer_touch(t, wheel, fn, deadline_ns, ret);
+	else
+		trace_hwtimer_arm(t, wheel, fn, deadline_ns, ret);
 	return ret;
 }
 
@@ -388,7 +382,7 @@ int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns)
 
 	/* To call hwtimer_schedule_at() here would take six instructions more; so in touch. */
 	if (trace_hwtimer_arm_enabled())
-		return arm_traced(timeout, deadline_after(timeout, delay_ns));
+		return arm_traced(timeout, deadline_after(timeout, delay_ns), false);
 	deadline = deadline_after(timeout, delay_ns);
 	return queue_arm(timeout, wheel_time(timeout_wheel(timeout), deadline));
 }
@@ -419,7 +413,7 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule);
 int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
 {
 	if (trace_hwtimer_arm_enabled())
-		return arm_traced(timeout, deadline_ns);
+		return arm_traced(timeout, deadline_ns, false);
 	return queue_arm(timeout, wheel_time(timeout_wheel(timeout), deadline_ns));
 }
 EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
@@ -529,7 +523,7 @@ int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns)
 	u64 deadline;
 
 	if (trace_hwtimer_touch_enabled())
-		return touch_traced(timeout, deadline_after(timeout, delay_ns));
+		return arm_traced(timeout, deadline_after(timeout, delay_ns), true);
 	deadline = deadline_after(timeout, delay_ns);
 	return queue_touch(timeout, wheel_time(timeout_wheel(timeout), deadline));
 }
@@ -554,7 +548,7 @@ EXPORT_SYMBOL_GPL(hwtimer_touch);
 int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
 {
 	if (trace_hwtimer_touch_enabled())
-		return touch_traced(timeout, deadline_ns);
+		return arm_traced(timeout, deadline_ns, true);
 	return queue_touch(timeout, wheel_time(timeout_wheel(timeout), deadline_ns));
 }
 EXPORT_SYMBOL_GPL(hwtimer_touch_at);
