@@ -484,8 +484,6 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 	}
 
 	/* @t may have expired and been freed by now. */
-	if (need_request && (old & WORD_QUEUED))
-		local_inc(&pcpu->coalesced);
 	if (ret)
 		local_inc(&pcpu->touched);
 	else if (unlikely(READ_ONCE(w->state) == QUEUE_INIT))
@@ -1907,7 +1905,6 @@ void queue_count(const struct hwtimer_wheel *w, struct queue_counts *c)
 		c->cancelled += local_read(&pcpu->cancelled);
 		c->touched += local_read(&pcpu->touched);
 		c->rejected += local_read(&pcpu->rejected);
-		c->coalesced += local_read(&pcpu->coalesced);
 		c->kicks += local_read(&pcpu->kicks);
 	}
 	/*

@@ -113,7 +113,6 @@ struct queue_cpu {
 	local_t			touched;
 	local_t			cancelled;
 	local_t			rejected;
-	local_t			coalesced;
 	local_t			kicks;
 	/* public: */
 	unsigned long		taken;
@@ -128,7 +127,6 @@ struct queue_cpu {
  * @expired: pending timeouts that expired
  * @handed_back: pending timeouts that queue_sweep() removed
  * @rejected: arms that failed because of the cap
- * @coalesced: requests that needed no push, because QUEUED was set
  * @kicks: kicks of the worker by producers
  * @drained: requests and releases that the worker handled; a timeout that was QUEUED already when
  *	it was released counts twice
@@ -141,7 +139,7 @@ struct queue_cpu {
  */
 struct queue_counts {
 	unsigned long armed, touched, cancelled, expired, handed_back;
-	unsigned long rejected, coalesced, kicks;
+	unsigned long rejected, kicks;
 	unsigned long drained, visits, cascaded, refiled, ticks;
 	unsigned long pending;
 };

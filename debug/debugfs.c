@@ -71,7 +71,6 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "handed_back %lu\n", c.handed_back);
 	seq_printf(m, "rejected %lu\n", c.rejected);
 	seq_printf(m, "drained %lu\n", c.drained);
-	seq_printf(m, "coalesced %lu\n", c.coalesced);
 	seq_printf(m, "kicks %lu\n", c.kicks);
 	seq_printf(m, "wakeups %lu\n", READ_ONCE(monitor->wakeups));
 	seq_printf(m, "ticks %lu\n", c.ticks);

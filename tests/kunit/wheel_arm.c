@@ -146,7 +146,6 @@ static void requests(struct kunit *test)
 	}
 	touch_tick(&p[0], 4);
 	touch_tick(&p[0], 6);
-	KUNIT_EXPECT_EQ(test, 11UL, counts(rig).coalesced);
 	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).drained);
 
@@ -165,7 +164,6 @@ static void requests(struct kunit *test)
 	/* touched to an earlier tick twice: one request */
 	touch_tick(&p[0], 11);
 	touch_tick(&p[0], 10);
-	KUNIT_EXPECT_EQ(test, 12UL, counts(rig).coalesced);
 	to_tick(rig, 7);
 	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).drained);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).refiled);

@@ -16,7 +16,7 @@
 static const char *const numbers[] = {
 	"worker_pid", "worker_nice", "tick_ns", "slots", "levels", "cap", "start_ns",
 	"now_ns", "pending", "filed", "armed", "touched", "cancelled", "expired",
-	"handed_back", "rejected", "drained", "coalesced", "kicks", "wakeups",
+	"handed_back", "rejected", "drained", "kicks", "wakeups",
 	"ticks", "visits", "cascaded", "refiled", "long_callbacks",
 	"longest_callback_ns", "lateness_sum_ns",
 	"late_below_1us", "late_below_2us", "late_below_1024us",
