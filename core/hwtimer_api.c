@@ -126,8 +126,7 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	struct hwtimer_driven *driven;
 	int ret;
 
-	if (!name_valid(params->name) || !hwtimer_worker_valid(params) ||
-	    (unsigned int)params->clock > HWTIMER_CLOCK_BOOTTIME)
+	if (!name_valid(params->name) || (unsigned int)params->clock > HWTIMER_CLOCK_BOOTTIME)
 		return ERR_PTR(-EINVAL);
 
 	driven = kzalloc(sizeof(*driven), GFP_KERNEL);

@@ -120,7 +120,6 @@ static inline u64 hwtimer_driven_now(const struct hwtimer_driven *driven)
 extern const struct queue_ops hwtimer_worker_ops;
 void hwtimer_worker_init(hwtimer_fn_t work);
 const void *hwtimer_owner_fn(struct hwtimer_timeout *t, hwtimer_fn_t fn);
-bool hwtimer_worker_valid(const struct hwtimer_wheel_params *params);
 int hwtimer_worker_create(struct hwtimer_driven *driven,
 			  const struct hwtimer_wheel_params *params);
 

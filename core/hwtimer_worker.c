@@ -261,13 +261,7 @@ const struct queue_ops hwtimer_worker_ops = {
 	.call	= worker_call,
 };
 
-/**
- * hwtimer_worker_valid - check the parameters that are for the thread
- * @params: the parameters of a wheel
- *
- * Return: true if they are valid.
- */
-bool hwtimer_worker_valid(const struct hwtimer_wheel_params *params)
+static bool worker_valid(const struct hwtimer_wheel_params *params)
 {
 	if (params->sched != HWTIMER_SCHED_NORMAL)
 		return (unsigned int)params->sched <= HWTIMER_SCHED_FIFO && !params->nice;
@@ -362,6 +356,8 @@ int hwtimer_worker_create(struct hwtimer_driven *driven,
 	struct worker_start start = { .driven = driven, .cpus = params->cpus };
 	struct task_struct *task;
 
+	if (!worker_valid(params))
+		return -EINVAL;
 	driven->sched = params->sched;
 	driven->nice = params->nice;
 	init_completion(&start.done);
