@@ -42,6 +42,9 @@
 /* The largest pages. */
 #define OWN_SIZE	65536
 
+/* Not part of the usual way, which stays short by that. */
+#define OTHER	__attribute__((__noinline__))
+
 /* Probes for tracers, if the library is compiled with -DHWTIMER_USDT. */
 #ifdef HWTIMER_USDT
 #include <sys/sdt.h>
@@ -118,6 +121,7 @@ struct repeat {
  * @virtual_ns: the time by CLOCK_VIRTUAL; written with the lock of @process held
  * @tick_ns: the tick
  * @max: the most slots
+ * @now_ns: a time that was read for an event, since there was none to take; 0: there was none yet
  * @published_ns: when the counts of the shards were last written to the table
  * @lock: held to change what is mapped, and protects what follows up to @repeat_lock
  * @walk: the last @walk of the table of which slots were looked at ...
@@ -141,6 +145,7 @@ struct hwtimer {
 	uint64_t	virtual_ns;
 	uint64_t	tick_ns;
 	uint32_t	max;
+	uint64_t	now_ns;
 	uint64_t	published_ns;
 	pthread_mutex_t	lock;
 	uint32_t	walk;
@@ -225,5 +230,12 @@ bool hwtimer_slot_free(struct hwtimer *h, uint32_t index);
 struct repeat *hwtimer_slot_repeat(struct hwtimer *h, uint32_t index);
 uint64_t hwtimer_repeat_deadline(const struct repeat *r, uint64_t word);
 void hwtimer_repeat_end(struct hwtimer *h, uint32_t index);
+
+/* Free the slot of a timeout that is not periodic, of a handle of one thread. */
+static inline void slot_put(struct hwtimer *h, uint32_t index, hwtimer_id id)
+{
+	h->link[index] = id - index + h->own.free;
+	h->own.free = index;
+}
 
 #endif /* HANDLE_H */

@@ -115,7 +115,8 @@ struct hwtimer_options {
  * @user_data: as scheduled
  * @deadline_ns: its deadline; of a periodic one the one that was reached, exactly, otherwise
  *	rounded up
- * @taken_ns: when hwtimer_wait() took it
+ * @taken_ns: when it was found due. The clock is read once for those that were due then, and are
+ *	taken before hwtimer_wait() finds none
  * @overruns: periodic: how many deadlines were missed besides
  * @kind: HWTIMER_KIND_EXPIRED or HWTIMER_KIND_HANDED_BACK
  * @pad: 0

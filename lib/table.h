@@ -275,6 +275,22 @@ static inline __u32 *table_ring(const struct table *t, __u32 g)
 	return (__u32 *)((char *)t->head + (t->page / 2 << g));
 }
 
+/* As table_peek(), but false also if it is not as simple as mostly. */
+static inline bool table_first(const struct table *t, __u32 *index, __u32 *g, __u32 *head)
+{
+	__u32 records, tail;
+
+	*g = table_load(&t->first);
+	records = t->page / 8 << *g;
+	*head = table_load(&t->head->cq_head[*g]);
+	/* [__atomic_load_n: table-record-broken-acquire] */
+	tail = __atomic_load_n(&t->head->cq_tail[*g], __ATOMIC_ACQUIRE);
+	if (tail - *head - 1 >= records || !(table_load(&t->rings) & 1U << *g))
+		return false;
+	*index = table_load(table_ring(t, *g) + (*head & (records - 1)));
+	return true;
+}
+
 /*
  * The next record: the slot, which may be beyond what is mapped, its ring and its place there.
  * Returns 1; 0: there is none; -EAGAIN: it is in a ring that table_map() has not mapped yet.

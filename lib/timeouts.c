@@ -6,9 +6,6 @@
 
 #include "process.h"
 
-/* Not part of the usual way, which stays short by that. */
-#define OTHER	__attribute__((__noinline__))
-
 __thread uint32_t hwtimer_thread;
 
 static int id_none(hwtimer_id *id, int error)
@@ -69,8 +66,7 @@ bool hwtimer_slot_free(struct hwtimer *h, uint32_t index)
 	if (!id)
 		return false;
 	if (!h->threads) {
-		*link = last | h->own.free;
-		h->own.free = index;
+		slot_put(h, index, last | index);
 		return true;
 	}
 	/* [__atomic_compare_exchange_n: as one of those who free it does so] */
@@ -192,7 +188,7 @@ static void slot_end(struct hwtimer *h, uint32_t index, bool periodic)
 /* The arming of a slot cannot be left to the kernel as it is. */
 static OTHER int slot_ask(struct hwtimer *h, uint32_t index, uint64_t word, hwtimer_id *id)
 {
-	int ret = table_check(&h->t, index, word);
+	int ret = table_ask(&h->t, index);
 
 	/* If another thread has taken it meanwhile, it was armed. */
 	if (!ret || table_cancel(&h->t, index, word))
@@ -445,8 +441,7 @@ int hwtimer_cancel(struct hwtimer *h, hwtimer_id id)
 	if (index >= own->usual || h->link[index] != id || !table_steal(&h->t, index))
 		return cancel_other(h, id);
 	PROBE(cancel, h, id, 0);
-	h->link[index] = id - index + own->free;
-	own->free = index;
+	slot_put(h, index, id);
 	own->shard->cancelled++;
 	return 0;
 }

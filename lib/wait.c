@@ -74,6 +74,7 @@ static int slot_look(struct hwtimer *h, uint32_t index, struct hwtimer_event *ev
 	struct look look = { .h = h, .now_ns = hwtimer_now(h), .fires = true };
 	uint64_t word = table_look(&h->t, index, look.now_ns, look_next, &look);
 
+	table_store(&h->now_ns, look.now_ns);
 	if (word) {
 		*event = (struct hwtimer_event) {
 			.id = slot_id(h, index),
@@ -208,7 +209,7 @@ static int due_take(struct hwtimer *h, struct hwtimer_event *event)
 	return ret;
 }
 
-static int event_take(struct hwtimer *h, struct hwtimer_event *event)
+static OTHER int event_take(struct hwtimer *h, struct hwtimer_event *event)
 {
 	int ret;
 
@@ -223,6 +224,42 @@ static int event_take(struct hwtimer *h, struct hwtimer_event *event)
 		PROBE(event, h, event->id, event->deadline_ns);
 	}
 	return ret;
+}
+
+/*
+ * The usual way: the first record is of a timeout that is not periodic, and due by the time that
+ * was read for an event before it. False: event_take() has to find out.
+ */
+static inline bool event_usual(struct hwtimer *h, struct hwtimer_event *event)
+{
+	uint32_t slots = h->own.usual, index, ring, head;
+	struct hwtimer_slot *slot;
+	uint64_t word, deadline;
+	hwtimer_id id;
+
+	/* A child does not even have the table. */
+	if (!slots || !table_first(&h->t, &index, &ring, &head) || index >= slots ||
+	    handle_stopped(h))
+		return false;
+	slot = &h->t.slot[index];
+	word = table_load(&slot->word);
+	deadline = table_deadline(word);
+	id = h->link[index];
+	if (!word || deadline > h->now_ns ||
+	    (id & ((uint64_t)PERIODIC << INDEX_BITS | INDEX_MASK)) != index ||
+	    !table_swap(&slot->word, word, 0))
+		return false;
+	*event = (struct hwtimer_event) {
+		.id = id,
+		.user_data = table_load(&slot->user_data),
+		.deadline_ns = deadline,
+		.taken_ns = h->now_ns,
+	};
+	slot_put(h, index, id);
+	table_took(&h->t, ring, head);
+	h->own.shard->expired++;
+	PROBE(event, h, id, deadline);
+	return true;
 }
 
 /* For whoever looks at contexts. The lines of other threads are not read more often than needed. */
@@ -295,13 +332,13 @@ static int handle_sleep(struct hwtimer *h, int64_t left_ns)
 	return ret < 0 ? -errno : ret;
 }
 
-/* Take the next event, for which there may be something to do first. */
-static int event_next(struct hwtimer *h, struct hwtimer_event *event)
+/* There is nothing to take: do what is due, and try again. */
+static int event_make(struct hwtimer *h, struct hwtimer_event *event)
 {
-	int ret = event_take(h, event);
+	int ret;
 
-	if (ret || !handle_overdue(h, hwtimer_now(h)))
-		return ret;
+	if (!handle_overdue(h, hwtimer_now(h)))
+		return 0;
 	/*
 	 * The kernel does a slice of it when it is polled, so this takes no longer if much is due.
 	 */
@@ -309,26 +346,24 @@ static int event_next(struct hwtimer *h, struct hwtimer_event *event)
 	return ret < 0 && ret != -EINTR ? ret : event_take(h, event);
 }
 
-int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout_ns)
+/* There is nothing to take. */
+static OTHER int event_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout_ns)
 {
 	int64_t left = timeout_ns;
 	uint64_t end = 0, now;
 	int ret;
 
-	if (!handle_alive(h))
-		return -EPERM;
-	ret = event_next(h, event);
-	if (ret)
-		return ret;
+	table_store(&h->now_ns, 0);
 	counts_publish(h);
 	if (!timeout_ns)
-		return 0;
+		return event_make(h, event);
 	if (timeout_ns > 0)
 		end = clock_ns(CLOCK_MONOTONIC) + timeout_ns;
 	do {
+		/* This, too, does a slice of what is due. */
 		ret = handle_sleep(h, left);
 		if (ret > 0)
-			ret = event_next(h, event);
+			ret = event_take(h, event) ?: event_make(h, event);
 		if (ret)
 			return ret;
 		if (timeout_ns > 0) {
@@ -337,4 +372,16 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout
 		}
 	} while (left);
 	return 0;
+}
+
+int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout_ns)
+{
+	int ret;
+
+	if (event_usual(h, event))
+		return 1;
+	if (!handle_alive(h))
+		return -EPERM;
+	ret = event_take(h, event);
+	return ret ? ret : event_wait(h, event, timeout_ns);
 }

@@ -350,6 +350,57 @@ TEST_F(handle, slack)
 	hwtimer_close(h);
 }
 
+/* The clock is read for several events at once, but not for those that come later. */
+TEST_F(handle, taken)
+{
+	struct hwtimer_event e;
+	__u64 before;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		before = hwtimer_now(self->h);
+		ASSERT_EQ(0, hwtimer_schedule_at(self->h, 0, 1, NULL));
+		ASSERT_EQ(0, hwtimer_schedule_at(self->h, 0, 2, NULL));
+		e = must_wait(self->h);
+		ASSERT_LE(before, e.taken_ns);
+		e = must_wait(self->h);
+		ASSERT_LE(before, e.taken_ns);
+		ASSERT_GE(hwtimer_now(self->h), e.taken_ns);
+		ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
+	}
+}
+
+/* What is pushed back after another one was found due gives no event. */
+TEST_F(handle, pushed_back_among_others)
+{
+	struct hwtimer_event e;
+	hwtimer_id id[2];
+	int i;
+
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, hwtimer_schedule_at(self->h, 0, i, &id[i]));
+	i = must_wait(self->h).id == id[0];
+	ASSERT_EQ(0, hwtimer_touch(self->h, id[i], FAR));
+	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
+}
+
+/* A periodic timeout goes on, even if another one was found due before it. */
+TEST_F(handle, periodic_among_others)
+{
+	struct hwtimer_repeat r = {
+		.first_ns = now_ns(), .period_ns = 5 * NSEC_PER_MSEC,
+		.policy = HWTIMER_MISFIRE_MAKE_UP,
+	};
+	int i, periodic = 0;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 1, NULL));
+	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 2, NULL));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 1, NULL));
+	for (i = 0; i < 5; i++)
+		periodic += must_wait(self->h).user_data == 2;
+	ASSERT_EQ(3, periodic);
+}
+
 TEST_F(handle, touch)
 {
 	struct hwtimer_event e;
@@ -655,6 +706,21 @@ TEST_F(device, stop_in_progress)
 	table_store(&head->flags, HWTIMER_TABLE_STOPPED);
 	ASSERT_EQ(id, back(self->h));
 	ASSERT_EQ(POLLHUP, poll_in(hwtimer_fd(self->h), 0) & POLLHUP);
+	ASSERT_EQ(0, back(self->h));
+}
+
+/* What was due when somebody else stops it is handed back, even after a first event. */
+TEST_F(device, stopped_with_records)
+{
+	hwtimer_id id[2];
+	int i;
+
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 0, &id[i]));
+	ASSERT_EQ(POLLIN, poll_in(hwtimer_fd(self->h), -1));
+	i = must_wait(self->h).id == id[0];
+	ASSERT_EQ(0, ioctl(hwtimer_fd(self->h), HWTIMER_IOC_STOP));
+	ASSERT_EQ(id[i], back(self->h));
 	ASSERT_EQ(0, back(self->h));
 }
 
@@ -995,6 +1061,9 @@ TEST_F(device, invented)
 
 	for (i = 0; i < 3; i++)
 		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &id[i]));
+	/* Before them, there is one that is no invention. */
+	ASSERT_EQ(0, hwtimer_schedule_at(self->h, 0, 7, NULL));
+	ASSERT_EQ(POLLIN, poll_in(t.fd, -1));
 	ASSERT_EQ(0, hwtimer_cancel(self->h, id[1]));
 	was = id[1] & 0xffffff;
 	ASSERT_EQ(0, table_map(&t));
@@ -1004,6 +1073,8 @@ TEST_F(device, invented)
 	ASSERT_EQ(0, table_arm(&t, 0, table_word(1, 7)));
 	ASSERT_EQ(POLLIN, poll_in(t.fd, -1));
 	wait_until(now_ns() + 3 * NSEC_PER_MSEC);
+	ASSERT_EQ(0, ioctl(t.fd, HWTIMER_IOC_ENTER));
+	ASSERT_EQ(7, must_wait(self->h).user_data);
 	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
 	ASSERT_EQ(0, table_load(&t.slot[was].word) | table_load(&t.slot[9].word) |
 		     table_load(&t.slot[0].word));
@@ -1191,6 +1262,8 @@ TEST_F(handle, fork)
 	ASSERT_LE(hwtimer_in_process(self->h) ? 0 : 2, n);
 	pid = fork();
 	if (!pid) {
+		if (hwtimer_wait(self->h, &e, 0) != -EPERM)
+			_exit(4);
 		/* Where the table was, there is something else. */
 		for (i = 0; i < n; i++) {
 			if (mmap(p[i].at, p[i].size, PROT_READ | PROT_WRITE, MAP_PRIVATE |
