@@ -116,8 +116,8 @@ static inline int table_cancel(struct table *t, __u32 index, __u32 arming)
 	return -ENOENT;
 }
 
-/* The rare part of table_check(). */
-static TABLE_COLD int table_ask(struct table *t, __u32 index)
+/* Have the kernel look at a slot. -ESHUTDOWN; 1: table_enter() has to follow. */
+static inline int table_ask(struct table *t, __u32 index)
 {
 	struct hwtimer_slot *slot = &t->slot[index];
 	__u64 word;
@@ -137,7 +137,15 @@ static TABLE_COLD int table_ask(struct table *t, __u32 index)
 		return -ESHUTDOWN;
 	/* Others may have moved it before it was pushed, and rely on that. */
 	word = table_load(&slot->word);
-	return word && word < table_load(&t->head->kick_before) ? table_enter(t) : 0;
+	return word && word < table_load(&t->head->kick_before);
+}
+
+/* The rare part of table_check(). */
+static TABLE_COLD int table_ask_apart(struct table *t, __u32 index)
+{
+	int ret = table_ask(t, index);
+
+	return ret > 0 ? table_enter(t) : ret;
 }
 
 /* Does the kernel look at a slot in time as it is? The caller has executed a fence since @word. */
@@ -151,7 +159,7 @@ static inline bool table_holds(struct hwtimer_slot *slot, __u64 word)
 /* See that it does. -ESHUTDOWN: there is no need, the table is stopped. */
 static inline int table_check(struct table *t, __u32 index, __u64 word)
 {
-	return table_holds(&t->slot[index], word) ? 0 : table_ask(t, index);
+	return table_holds(&t->slot[index], word) ? 0 : table_ask_apart(t, index);
 }
 
 /* Arm a free slot: @word is not 0. table_check() has to follow. */

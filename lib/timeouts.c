@@ -185,16 +185,25 @@ static void slot_end(struct hwtimer *h, uint32_t index, bool periodic)
 	hwtimer_slot_free(h, index);
 }
 
-/* The arming of a slot cannot be left to the kernel as it is. */
-static OTHER int slot_ask(struct hwtimer *h, uint32_t index, uint64_t word, hwtimer_id *id)
+/* What was armed is due soon, or the handle is stopped. */
+static OTHER int slot_asked(struct hwtimer *h, uint32_t index, uint64_t word, hwtimer_id *id,
+			    int ret)
 {
-	int ret = table_ask(&h->t, index);
-
+	if (ret > 0)
+		ret = table_enter(&h->t);
 	/* If another thread has taken it meanwhile, it was armed. */
 	if (!ret || table_cancel(&h->t, index, word))
 		return 0;
 	slot_end(h, index, word & PERIODIC);
 	return id_none(id, ret);
+}
+
+/* The arming of a slot cannot be left to the kernel as it is. */
+static OTHER int slot_ask(struct hwtimer *h, uint32_t index, uint64_t word, hwtimer_id *id)
+{
+	int ret = table_ask(&h->t, index);
+
+	return ret ? slot_asked(h, index, word, id, ret) : 0;
 }
 
 /* Arm a slot that nobody else uses. After an error it is free. */

@@ -209,7 +209,7 @@ static int due_take(struct hwtimer *h, struct hwtimer_event *event)
 	return ret;
 }
 
-static OTHER int event_take(struct hwtimer *h, struct hwtimer_event *event)
+static int event_take(struct hwtimer *h, struct hwtimer_event *event)
 {
 	int ret;
 
@@ -347,7 +347,7 @@ static int event_make(struct hwtimer *h, struct hwtimer_event *event)
 }
 
 /* There is nothing to take. */
-static OTHER int event_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout_ns)
+static int event_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout_ns)
 {
 	int64_t left = timeout_ns;
 	uint64_t end = 0, now;
@@ -374,14 +374,17 @@ static OTHER int event_wait(struct hwtimer *h, struct hwtimer_event *event, int6
 	return 0;
 }
 
-int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout_ns)
+static OTHER int wait_other(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout_ns)
 {
 	int ret;
 
-	if (event_usual(h, event))
-		return 1;
 	if (!handle_alive(h))
 		return -EPERM;
 	ret = event_take(h, event);
 	return ret ? ret : event_wait(h, event, timeout_ns);
+}
+
+int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout_ns)
+{
+	return event_usual(h, event) ? 1 : wait_other(h, event, timeout_ns);
 }
