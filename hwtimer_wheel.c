@@ -323,7 +323,9 @@ static __always_inline void node_add(struct wheel *w, struct wheel_level *l,
 				     struct wheel_bucket *b, struct list_head *node, u64 tick)
 {
 	w->filed++;
-	if (unlikely(b->count >= w->step && l->lead)) {
+	/* Only what is sooner, or makes one step more, changes when a full bucket is visited. */
+	if (unlikely(b->count >= w->step) && l->lead &&
+	    (l == top_level(w) || tick < b->next || !(b->count % w->step))) {
 		node_add_to_full(w, l, b, node, tick);
 		return;
 	}
