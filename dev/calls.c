@@ -127,7 +127,7 @@ static struct entry *entry_find(const struct calls *t, u64 id)
 
 static void entry_file(struct context *c, struct entry *e)
 {
-	u64 tick = hwtimer_context_tick(c, e->deadline_ns);
+	u64 tick = context_tick(c, e->deadline_ns);
 
 	e->state = ENTRY_FILED;
 	wheel_file(&c->wheel, &e->node, tick);
@@ -162,9 +162,10 @@ static void entry_end(struct context *c, struct entry *e)
 static void calls_look(struct context *c, struct list_head *node)
 {
 	struct entry *e = list_entry(node, struct entry, node);
-	u64 tick = hwtimer_context_tick(c, e->deadline_ns);
+	u64 tick = context_tick(c, e->deadline_ns);
 	struct calls *t = c->data;
 
+	c->stats.looks++;
 	/* STOP is emptying the wheel, and nothing is to be filed. */
 	if (c->stopped)
 		goto ready;
@@ -174,12 +175,20 @@ static void calls_look(struct context *c, struct list_head *node)
 		trace_hwtimer_context_look(c->id, entry_id(e), e->deadline_ns, HWTIMER_LOOK_FILED);
 		return;
 	}
-	hwtimer_context_note_late(c, e->deadline_ns);
+	context_note_late(c, e->deadline_ns);
 	trace_hwtimer_context_look(c->id, entry_id(e), e->deadline_ns, HWTIMER_LOOK_DUE);
 ready:
 	e->state = ENTRY_READY;
 	list_add_tail(node, &t->ready);
 	c->made++;
+}
+
+static void calls_due(struct context *c, u64 last, unsigned int *budget)
+{
+	struct list_head *node;
+
+	while ((node = wheel_take(&c->wheel, last, budget)))
+		calls_look(c, node);
 }
 
 static bool calls_unread(const struct context *c)
@@ -247,7 +256,7 @@ static void calls_free(struct context *c)
 
 const struct context_kind hwtimer_calls_kind = {
 	.name		= "calls",
-	.look		= calls_look,
+	.due		= calls_due,
 	.unread		= calls_unread,
 	.pending	= calls_pending,
 	.describe	= calls_describe,

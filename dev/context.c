@@ -91,20 +91,6 @@ u64 hwtimer_context_now(const struct context *c)
 	return max_t(s64, ktime_to_ns(now) + c->offset_ns, 0);
 }
 
-/**
- * hwtimer_context_tick - for which tick is a timeout filed?
- * @c: the context, after SETUP
- * @deadline_ns: its deadline; from 2^63 on it never comes
- *
- * Return: the first tick at or after the deadline that the slack allows, or WHEEL_NEVER.
- */
-u64 hwtimer_context_tick(const struct context *c, u64 deadline_ns)
-{
-	if (deadline_ns > S64_MAX)
-		return WHEEL_NEVER;
-	return (div64_u64(deadline_ns + c->tick_ns - 1, c->tick_ns) + c->slack) & ~c->slack;
-}
-
 static enum hrtimer_restart context_timer(struct hrtimer *timer)
 {
 	struct context *c = container_of(timer, struct context, timer);
@@ -159,7 +145,6 @@ static bool slice_work(struct context *c, unsigned int *budget)
 {
 	unsigned int takes = (*budget + 1) / 2;
 	bool all = true;
-	struct list_head *node;
 	u64 last;
 
 	c->now_ns = hwtimer_context_now(c);
@@ -169,25 +154,8 @@ static bool slice_work(struct context *c, unsigned int *budget)
 		all = !c->kind->pushed(c, &takes);
 		*budget += takes;
 	}
-	while ((node = wheel_take(&c->wheel, last, budget))) {
-		c->stats.looks++;
-		c->kind->look(c, node);
-	}
+	c->kind->due(c, last, budget);
 	return all && wheel_took_all(&c->wheel, last);
-}
-
-/**
- * hwtimer_context_note_late - note how late a timeout is that is found due
- * @c: the context, in a slice
- * @deadline_ns: its deadline. If that had passed when it was filed, its tick counts
- */
-void hwtimer_context_note_late(struct context *c, u64 deadline_ns)
-{
-	u64 due = max(deadline_ns, (c->wheel.cur - 1) * c->tick_ns);
-	u64 late = c->now_ns - min(due, c->now_ns);
-
-	c->stats.late_ns = max(c->stats.late_ns, late);
-	c->late[min(fls64(div_u64(late, NSEC_PER_USEC)), CONTEXT_LATE_BINS - 1)]++;
 }
 
 /*

@@ -6,6 +6,7 @@
 #define HWTIMER_DEV_CONTEXT_H
 
 #include <linux/hrtimer.h>
+#include <linux/math64.h>
 #include <linux/mutex.h>
 #include <linux/poll.h>
 #include <linux/sched.h>
@@ -31,7 +32,7 @@ struct seq_file;
  * @name: "calls" or "table"
  * @pushed: take pushed timeouts, and file them; decreases *@budget. NULL: nothing is ever pushed.
  *	Returns true if some are left
- * @look: the wheel has handed over this node
+ * @due: look at what the wheel hands over up to tick @last; decreases *@budget
  * @unread: is there something to take? Called with or without the lock
  * @publish: the slice ends: tell the program that the timer goes off at tick @next; 0: now,
  *	WHEEL_NEVER: never. NULL: nobody has to know. Returns true if something was pushed meanwhile
@@ -44,7 +45,7 @@ struct seq_file;
 struct context_kind {
 	const char *name;
 	bool	(*pushed)(struct context *c, unsigned int *budget);
-	void	(*look)(struct context *c, struct list_head *node);
+	void	(*due)(struct context *c, u64 last, unsigned int *budget);
 	bool	(*unread)(const struct context *c);
 	bool	(*publish)(struct context *c, u64 next);
 	u64	(*pending)(struct context *c);
@@ -138,9 +139,7 @@ void hwtimer_context_begin(struct context *c, const struct context_kind *kind);
 
 s64 hwtimer_context_offset(clockid_t clockid);
 u64 hwtimer_context_now(const struct context *c);
-u64 hwtimer_context_tick(const struct context *c, u64 deadline_ns);
 void hwtimer_context_hurry(struct context *c, u64 tick);
-void hwtimer_context_note_late(struct context *c, u64 deadline_ns);
 bool hwtimer_context_run(struct context *c, bool goes_on);
 void hwtimer_context_leave(struct context *c);
 int hwtimer_context_enter(struct context *c);
@@ -150,6 +149,34 @@ unsigned int hwtimer_context_list(struct context *c, u32 *index, struct hwtimer_
 void hwtimer_context_show(struct seq_file *m, struct context *c);
 __poll_t hwtimer_context_poll(struct context *c, struct file *file, poll_table *wait);
 bool hwtimer_context_readable(struct context *c);
+
+/**
+ * context_tick - for which tick is a timeout filed?
+ * @c: the context, after SETUP
+ * @deadline_ns: its deadline; from 2^63 on it never comes
+ *
+ * Return: the first tick at or after the deadline that the slack allows, or WHEEL_NEVER.
+ */
+static inline u64 context_tick(const struct context *c, u64 deadline_ns)
+{
+	if (deadline_ns > S64_MAX)
+		return WHEEL_NEVER;
+	return (div64_u64(deadline_ns + c->tick_ns - 1, c->tick_ns) + c->slack) & ~c->slack;
+}
+
+/**
+ * context_note_late - note how late a timeout is that is found due
+ * @c: the context, in a slice
+ * @deadline_ns: its deadline. If that had passed when it was filed, its tick counts
+ */
+static inline void context_note_late(struct context *c, u64 deadline_ns)
+{
+	u64 due = max(deadline_ns, (c->wheel.cur - 1) * c->tick_ns);
+	u64 late = c->now_ns - min(due, c->now_ns);
+
+	c->stats.late_ns = max(c->stats.late_ns, late);
+	c->late[min(fls64(div_u64(late, NSEC_PER_USEC)), CONTEXT_LATE_BINS - 1)]++;
+}
 
 /* The kind of a context, or NULL before SETUP. */
 static inline const struct context_kind *context_kind(const struct context *c)

@@ -75,7 +75,7 @@ static u64 tick_units(const struct context *c)
 
 static u64 word_tick(const struct context *c, u64 word)
 {
-	return hwtimer_context_tick(c, word_ns(word));
+	return context_tick(c, word_ns(word));
 }
 
 /* Has the tick of a word been visited? A word may be due before, but earlier ticks come first. */
@@ -104,11 +104,12 @@ static u64 tick_serves(const struct context *c, u64 tick)
 static void record_put(struct context *c, u32 index)
 {
 	struct area *a = c->data;
-	struct area_ring *r = &a->ring[a->last];
+	u32 last = a->last, tail = a->ring[last].tail;
+	struct area_ring *r = &a->ring[last];
 
 	c->made++;
 	/* [READ_ONCE: table-room-broken-check] */
-	if (r->tail - READ_ONCE(a->table->cq_head[a->last]) > r->mask) {
+	if (tail - READ_ONCE(a->table->cq_head[last]) > r->mask) {
 		WRITE_ONCE(a->walk, a->walk + 1);
 		/*
 		 * The program sees all that we have seen in the slot.
@@ -118,8 +119,8 @@ static void record_put(struct context *c, u32 index)
 		return;
 	}
 	/* Published by the release of cq_tail in slots_publish(). */
-	WRITE_ONCE(*area_record(r, r->tail), index);
-	WRITE_ONCE(r->tail, r->tail + 1);
+	WRITE_ONCE(*area_record(r, tail), index);
+	WRITE_ONCE(r->tail, tail + 1);
 	c->stats.records++;
 }
 
@@ -127,7 +128,8 @@ static void record_put(struct context *c, u32 index)
  * The node is not filed: look at its slot. @handed: the wheel has just handed it over. Only then is
  * a record made, so that records come in the order of ticks.
  */
-static void slot_settle(struct context *c, u32 index, struct list_head *node, bool handed)
+static __always_inline void slot_settle(struct context *c, u32 index, struct list_head *node,
+					bool handed)
 {
 	struct area *a = c->data;
 	struct hwtimer_slot *slot = area_slot(a, index);
@@ -151,7 +153,7 @@ static void slot_settle(struct context *c, u32 index, struct list_head *node, bo
 		return;
 	if (due && handed && moved && (moved == word || word_visited(c, moved))) {
 		trace_hwtimer_context_look(c->id, index, word_ns(moved), HWTIMER_LOOK_DUE);
-		hwtimer_context_note_late(c, word_ns(moved));
+		context_note_late(c, word_ns(moved));
 		record_put(c, index);
 		return;
 	}
@@ -169,7 +171,7 @@ static void slot_settle(struct context *c, u32 index, struct list_head *node, bo
 		wheel_file(&c->wheel, node, tick);
 }
 
-static void slot_take(struct context *c, u32 index)
+static __always_inline void slot_take(struct context *c, u32 index)
 {
 	struct list_head *node = area_node(c->data, index);
 
@@ -184,19 +186,20 @@ static void slot_take(struct context *c, u32 index)
 static bool slots_pushed(struct context *c, unsigned int *budget)
 {
 	struct area *a = c->data;
-	u32 index;
+	unsigned int left = *budget;
+	u32 chain = a->chain, index;
 
-	while (*budget) {
-		if (a->chain == HWTIMER_LINK_END) {
+	while (left) {
+		if (chain == HWTIMER_LINK_END) {
 			if (READ_ONCE(a->table->pushed) == HWTIMER_LINK_END)
-				return false;
+				break;
 			/* [xchg: table-push-broken-kernel] */
-			a->chain = xchg(&a->table->pushed, HWTIMER_LINK_END);
+			chain = xchg(&a->table->pushed, HWTIMER_LINK_END);
 		}
-		--*budget;
+		left--;
 		/* A program may have written anything. The rest of its list is lost then. */
-		index = a->chain - HWTIMER_LINK(0);
-		a->chain = HWTIMER_LINK_END;
+		index = chain - HWTIMER_LINK(0);
+		chain = HWTIMER_LINK_END;
 		if (index >= a->nr)
 			continue;
 		index = array_index_nospec(index, a->nr);
@@ -206,18 +209,25 @@ static bool slots_pushed(struct context *c, unsigned int *budget)
 		 * [xchg: table-claimed-broken-kernel table-claimed-broken-late
 		 * table-claim-broken-kernel]
 		 */
-		a->chain = xchg(&area_slot(a, index)->next, HWTIMER_LINK_NONE) ?: HWTIMER_LINK_END;
+		chain = xchg(&area_slot(a, index)->next, HWTIMER_LINK_NONE) ?: HWTIMER_LINK_END;
 		hwtimer_step_locked();
 		slot_take(c, index);
 	}
+	*budget = left;
+	a->chain = chain;
 	/* What was pushed since is found by slots_publish(). */
-	return a->chain != HWTIMER_LINK_END;
+	return chain != HWTIMER_LINK_END;
 }
 
-static void slots_look(struct context *c, struct list_head *node)
+static void slots_due(struct context *c, u64 last, unsigned int *budget)
 {
-	INIT_LIST_HEAD(node);
-	slot_settle(c, area_index(node), node, true);
+	struct list_head *node;
+
+	while ((node = wheel_take(&c->wheel, last, budget))) {
+		c->stats.looks++;
+		INIT_LIST_HEAD(node);
+		slot_settle(c, area_index(node), node, true);
+	}
 }
 
 static bool slots_publish(struct context *c, u64 next)
@@ -246,9 +256,10 @@ static bool slots_publish(struct context *c, u64 next)
 static bool slots_unread(const struct context *c)
 {
 	const struct area *a = c->data;
-	u32 g;
+	u32 g = READ_ONCE(a->last) + 1;
 
-	for (g = 0; g <= READ_ONCE(a->last); g++)
+	/* Mostly in the one in use. */
+	while (g--)
 		if (READ_ONCE(a->ring[g].tail) != READ_ONCE(a->table->cq_head[g]))
 			return true;
 	return READ_ONCE(a->walk) != READ_ONCE(a->table->walked);
@@ -318,7 +329,7 @@ static void slots_free(struct context *c)
 const struct context_kind hwtimer_table_kind = {
 	.name		= "table",
 	.pushed		= slots_pushed,
-	.look		= slots_look,
+	.due		= slots_due,
 	.unread		= slots_unread,
 	.publish	= slots_publish,
 	.pending	= slots_pending,
