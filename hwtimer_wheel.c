@@ -592,11 +592,15 @@ static bool visit_any(struct wheel *w)
 	return false;
 }
 
-/*
- * End the visit in progress, move @cur, and begin the next visit. False if nothing is left up to
- * @last, and @cur is after it, or if the budget ran out.
+/**
+ * wheel_visit - end the visit in progress, move @cur, and begin the next visit
+ * @w: the wheel
+ * @last: as for wheel_take(), which alone calls this
+ * @budget: likewise
+ *
+ * Return: false if nothing is left up to @last, and @cur is after it, or if the budget ran out.
  */
-static noinline bool visit_next(struct wheel *w, u64 last, unsigned int *budget)
+bool wheel_visit(struct wheel *w, u64 last, unsigned int *budget)
 {
 	struct wheel_bucket *b;
 	struct wheel_level *l;
@@ -625,38 +629,7 @@ static noinline bool visit_next(struct wheel *w, u64 last, unsigned int *budget)
 	}
 	return false;
 }
-
-/**
- * wheel_take - take a node that is due, or that has to cascade, out of the wheel
- * @w: the wheel
- * @last: the last tick that may be visited, below 2^63. WHEEL_NEVER empties the wheel, in no
- *	particular order; nothing may be filed after that
- * @budget: how many nodes to take, and buckets of later rounds to skip; decreased. Each visit also
- *	takes a look at each level, and a few at the bitmap of each
- *
- * If the tick of the node is @cur or later, it cascades, is for a later round, or was pushed back:
- * unless the owner drops it, it is filed by wheel_file_again() before another one is taken.
- * Otherwise the node is due. The owner may call any function of the wheel in between. Level 0 is
- * visited in the order of ticks.
- *
- * Return: the node; NULL if *@budget is 0, or if there is nothing more to take.
- */
-struct list_head *wheel_take(struct wheel *w, u64 last, unsigned int *budget)
-{
-	struct list_head *node;
-
-	if ((list_empty(&w->visit.nodes) || !w->left) && !visit_next(w, last, budget))
-		return NULL;
-	if (!*budget)
-		return NULL;
-	--*budget;
-	--w->left;
-	node = w->visit.nodes.next;
-	__list_del_entry(node);
-	w->filed--;
-	return node;
-}
-EXPORT_SYMBOL_IF_KUNIT(wheel_take);
+EXPORT_SYMBOL_IF_KUNIT(wheel_visit);
 
 /**
  * wheel_next - until when is there nothing to take?

@@ -129,11 +129,42 @@ void wheel_file(struct wheel *w, struct list_head *node, u64 tick);
 void wheel_file_again(struct wheel *w, struct list_head *node, u64 tick);
 void wheel_unfile(struct wheel *w, struct list_head *node);
 u32 wheel_bucket(struct wheel *w, u64 tick);
-struct list_head *wheel_take(struct wheel *w, u64 last, unsigned int *budget);
+bool wheel_visit(struct wheel *w, u64 last, unsigned int *budget);
 bool wheel_took_all(const struct wheel *w, u64 last);
 u64 wheel_next(struct wheel *w, u64 last, unsigned int probes);
 unsigned int wheel_list(const struct wheel *w, u32 bucket, struct list_head **nodes,
 			unsigned int max);
 bool wheel_occupied(const struct wheel *w, u32 bucket);
+
+/**
+ * wheel_take - take a node that is due, or that has to cascade, out of the wheel
+ * @w: the wheel
+ * @last: the last tick that may be visited, below 2^63. WHEEL_NEVER empties the wheel, in no
+ *	particular order; nothing may be filed after that
+ * @budget: how many nodes to take, and buckets of later rounds to skip; decreased. Each visit also
+ *	takes a look at each level, and a few at the bitmap of each
+ *
+ * If the tick of the node is @cur or later, it cascades, is for a later round, or was pushed back:
+ * unless the owner drops it, it is filed by wheel_file_again() before another one is taken.
+ * Otherwise the node is due. The owner may call any function of the wheel in between. Level 0 is
+ * visited in the order of ticks.
+ *
+ * Return: the node; NULL if *@budget is 0, or if there is nothing more to take.
+ */
+static inline struct list_head *wheel_take(struct wheel *w, u64 last, unsigned int *budget)
+{
+	struct list_head *node;
+
+	if ((list_empty(&w->visit.nodes) || !w->left) && !wheel_visit(w, last, budget))
+		return NULL;
+	if (!*budget)
+		return NULL;
+	--*budget;
+	--w->left;
+	node = w->visit.nodes.next;
+	__list_del_entry(node);
+	w->filed--;
+	return node;
+}
 
 #endif /* HWTIMER_WHEEL_H */
