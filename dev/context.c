@@ -123,7 +123,8 @@ static void context_timer_set(struct context *c, u64 next)
 	if (next == WHEEL_NEVER)
 		hrtimer_try_to_cancel(&c->timer);
 	else
-		hrtimer_start(&c->timer, context_ktime(c, next), HRTIMER_MODE_ABS);
+		hrtimer_start_range_ns(&c->timer, context_ktime(c, next), c->range_ns,
+				       HRTIMER_MODE_ABS);
 }
 
 /**
@@ -398,7 +399,7 @@ void hwtimer_context_show(struct seq_file *m, struct context *c)
 	seq_printf(m, "kind: %s\n", c->kind->name);
 	seq_printf(m, "clockid: %d\n", c->clockid);
 	seq_printf(m, "tick_ns: %llu\n", c->tick_ns);
-	seq_printf(m, "slack_ns: %llu\n", c->slack * c->tick_ns);
+	seq_printf(m, "slack_ns: %llu\n", context_slack_ns(c));
 	seq_printf(m, "slots: %u\n", slots);
 	seq_printf(m, "stopped: %d\n", stopped);
 	seq_printf(m, "looks: %llu\n", stats.looks);
@@ -518,13 +519,14 @@ int hwtimer_context_shape(struct context *c, struct hwtimer_setup *s)
 	c->tick_ns = tick_ns;
 	c->slack = (1ULL << ilog2(div64_u64(s->slack_ns, tick_ns) + 1)) - 1;
 	c->wheel.align = c->slack;
+	c->range_ns = round_down(s->slack_ns, unit) - c->slack * tick_ns;
 	c->clockid = s->clockid;
 	c->offset_ns = hwtimer_context_offset(s->clockid);
 	c->next = WHEEL_NEVER;
 	c->timer_tick = WHEEL_NEVER;
 	hrtimer_setup(&c->timer, context_timer, c->clockid, HRTIMER_MODE_ABS);
 	s->tick_ns = tick_ns;
-	s->slack_ns = c->slack * tick_ns;
+	s->slack_ns = context_slack_ns(c);
 	return 0;
 }
 

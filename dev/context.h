@@ -60,13 +60,14 @@ struct context_kind {
  *	Only taken killably
  * @read_lock: held by read(2), which copies to a program's memory; only taken interruptibly
  * @lock: protects what follows, unless said otherwise. Never taken in an interrupt
- * @kind: NULL until SETUP; then constant, and so are @data to @slack
+ * @kind: NULL until SETUP; then constant, and so are @data to @range_ns
  * @data: of that kind
  * @user: who is charged
  * @offset_ns: from the kernel's clock to that of the context: its time namespace
  * @clockid: CLOCK_MONOTONIC or CLOCK_BOOTTIME
  * @tick_ns: length of a tick, a multiple of 2^16 ns
  * @slack: in ticks, 2^n - 1: a timeout is filed for a tick in which these bits are 0
+ * @range_ns: what is left of the slack: @timer may go off later by that, together with another one
  * @slots: how many timeouts there may be. Those of a table grow. Also read without the lock
  * @wheel: the timeouts, as far as the kernel has been told of them
  * @buckets: the memory of @wheel
@@ -100,6 +101,7 @@ struct context {
 	clockid_t			clockid;
 	u64				tick_ns;
 	u64				slack;
+	u64				range_ns;
 	u32				slots;
 	struct wheel			wheel;
 	void				*buckets;
@@ -162,6 +164,12 @@ static inline u64 context_tick(const struct context *c, u64 deadline_ns)
 	if (deadline_ns > S64_MAX)
 		return WHEEL_NEVER;
 	return (div64_u64(deadline_ns + c->tick_ns - 1, c->tick_ns) + c->slack) & ~c->slack;
+}
+
+/* The slack that a program has asked for, as far as it is kept. */
+static inline u64 context_slack_ns(const struct context *c)
+{
+	return c->slack * c->tick_ns + c->range_ns;
 }
 
 /**

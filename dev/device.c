@@ -113,7 +113,7 @@ static int device_info(struct context *c, union device_arg *arg)
 	spin_lock(&c->lock);
 	arg->info = (struct hwtimer_info){
 		.tick_ns = c->tick_ns,
-		.slack_ns = c->slack * c->tick_ns,
+		.slack_ns = context_slack_ns(c),
 		.clockid = c->clockid,
 		.flags = table ? HWTIMER_SETUP_TABLE : 0,
 		.slots = c->slots,

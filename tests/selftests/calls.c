@@ -6,6 +6,7 @@
 
 #include <linux/hwtimer.h>
 #include <linux/userfaultfd.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 
 #define RECORD_SIZE	sizeof(struct hwtimer_record)
@@ -1113,9 +1114,9 @@ TEST_F(calls, sets_up)
 	ASSERT_EQ(-ENXIO, take(self->fd, &r, 1));
 	ASSERT_EQ(0, poll_in(self->fd, 0));
 	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &setup));
-	/* A tick is a multiple of 65,536 ns, the slack a number of 2^n - 1 ticks. */
+	/* Tick and slack are multiples of 65,536 ns. */
 	ASSERT_EQ(16 * 65536, setup.tick_ns);
-	ASSERT_EQ(31 * setup.tick_ns, setup.slack_ns);
+	ASSERT_EQ(64000000 / 65536 * 65536, setup.slack_ns);
 	ASSERT_EQ(1 << 20, setup.slots);
 	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_INFO, &info));
 	ASSERT_EQ(setup.tick_ns, info.tick_ns);
@@ -1142,6 +1143,40 @@ TEST_F(calls, slack)
 	}
 	/* 100 ms are 95 ticks, which are at most four periods of 64 ticks or parts of these. */
 	ASSERT_GE(8, stats(self->fd).timers);
+}
+
+/*
+ * What is left of the slack, if that is no 2^n - 1 ticks, is the timer's: it goes off together with
+ * another one that comes a little later. Mostly: the kernel's own timers may come between.
+ */
+TEST_F(calls, slack_of_timer)
+{
+	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .slack_ns = 3000000 };
+	int other = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), together = 0, i;
+	struct pollfd p[2] = {
+		{ .fd = self->fd, .events = POLLIN }, { .fd = other, .events = POLLIN },
+	};
+	struct hwtimer_record r;
+	struct itimerspec at = { };
+	__u64 tick, count;
+
+	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &setup));
+	for (i = 0; i < 50; i++) {
+		/* A tick at which it is looked at, with a slack of one tick, and 1 ms later. */
+		tick = (now_ns() / setup.tick_ns / 2 + 4) * 2 * setup.tick_ns;
+		schedule_at(self->fd, tick, i);
+		at.it_value.tv_nsec = (tick + NSEC_PER_MSEC) % NSEC_PER_SEC;
+		at.it_value.tv_sec = (tick + NSEC_PER_MSEC) / NSEC_PER_SEC;
+		ASSERT_EQ(0, timerfd_settime(other, TFD_TIMER_ABSTIME, &at, NULL));
+		ASSERT_LE(1, poll(p, 2, -1));
+		together += p[0].revents && p[1].revents;
+		ASSERT_EQ(1, take(self->fd, &r, 1));
+		ASSERT_LE(tick, r.taken_ns);
+		ASSERT_LE(1, poll(&p[1], 1, -1));
+		ASSERT_EQ(sizeof(count), read(other, &count, sizeof(count)));
+	}
+	close(other);
+	ASSERT_LE(26, together);
 }
 
 /* What is refused leaves the context as it was. */

@@ -59,7 +59,7 @@
  * @tick_ns: in: the length of a tick, from 2^17 (131,072) ns to 10 s; 0: 1 ms. Out: the same,
  *	rounded up to a multiple of 2^16 ns: 1,048,576 for 1 ms
  * @slack_ns: in: how much later than that a timeout may be looked at, up to 2^40 ns; then one
- *	wake-up serves many ticks. Out: rounded down to 2^n - 1 ticks
+ *	wake-up serves many ticks, or comes with another one. Out: rounded down to n * 2^16 ns
  * @clockid: CLOCK_MONOTONIC or CLOCK_BOOTTIME
  * @flags: HWTIMER_SETUP_*
  * @slots: how many timeouts there may be at a time, up to HWTIMER_MAX_SLOTS. In a table, so many
@@ -398,7 +398,7 @@ struct hwtimer_slot {
 
 /**
  * struct hwtimer_table - what the first page begins with
- * @wake_at: written by the kernel: when its timer will go off; 0: now; ~0: never
+ * @wake_at: written by the kernel: when its timer may go off; 0: now; ~0: never
  * @kick_before: likewise: what is due before this needs an ENTER
  * @ring: likewise: the completion ring in use; those below it get no more records
  * @slots: likewise: how many slots there are
