@@ -26,6 +26,7 @@
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
+#include <linux/gfp.h>
 #include <linux/log2.h>
 #include <linux/nsproxy.h>
 #include <linux/sched/signal.h>
@@ -510,7 +511,8 @@ int hwtimer_context_shape(struct context *c, struct hwtimer_setup *s)
 	size = wheel_size(bits, levels);
 	if (hwtimer_memory_charge(c->user, size))
 		return -ENOMEM;
-	c->buckets = kvmalloc(size, GFP_MEMORY);
+	/* Less than three pages; kvmalloc() would take four. */
+	c->buckets = alloc_pages_exact(size, GFP_MEMORY);
 	if (!c->buckets) {
 		hwtimer_memory_uncharge(c->user, size);
 		return -ENOMEM;
@@ -538,11 +540,13 @@ void hwtimer_context_unshape(struct context *c)
 {
 	unsigned char bits[WHEEL_MAX_LEVELS];
 	unsigned int levels;
+	size_t size;
 
 	levels = wheel_shape(c->tick_ns, bits);
-	hwtimer_memory_uncharge(c->user, wheel_size(bits, levels));
-	kvfree(c->buckets);
+	size = wheel_size(bits, levels);
+	free_pages_exact(c->buckets, size);
 	c->buckets = NULL;
+	hwtimer_memory_uncharge(c->user, size);
 }
 
 /**
