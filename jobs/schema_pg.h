@@ -3,13 +3,17 @@
  * The tables in PostgreSQL. They are those of SQLite (store_sqlite.c), and in addition:
  *
  *	jobs_database	one row: the version of these tables, and an id of this database
- *	scheduler	one row for each scheduler that may have jobs. Its lease is the time until
- *			which nobody else may take over its jobs. To take over is to delete the row.
- *			Its id is random, so a scheduler never takes another one's row for its own,
- *			even if the database was made again, or restored
- *	job.owner	the scheduler that owns the job: it has planned or started runs of it in its
- *			memory, and only it may write rows of this job. NULL: no scheduler owns it
- *	run.scheduler	the name of the scheduler that started the command
+ *	executor	one row for each process that may start commands: schedulers, and the
+ *			executors that only do that. Its lease, for period, is the time until which
+ *			nobody else may take over its jobs and runs. To take over is to delete the
+ *			row. Its id is random, so a process never takes another one's row for its
+ *			own, even if the database was made again, or restored. places: how many
+ *			runs it takes at a time, 0 for schedulers, and for one that is to end
+ *	known		names of executors, once there is one; others are refused. token: SHA-256
+ *	job.owner	the scheduler that owns the job: it has planned or offered runs of it in its
+ *			memory, and only it may plan them. NULL: no scheduler owns it
+ *	run.holder	the process that may start this run, or has: see store.h
+ *	run.executor	the name of that process, which stays
  *
  * Times are ns since 1970, by the clock of the database's machine, which now_ns() returns.
  */
@@ -25,6 +29,17 @@
 	");"									\
 	"INSERT INTO clock VALUES (0);"
 
+#define KNOWN_TABLE								\
+	"CREATE TABLE known ("							\
+	"	name text PRIMARY KEY,"						\
+	"	token text NOT NULL"						\
+	");"
+
+/* Each process finds its runs, and those whose process is gone. */
+#define HOLDER_INDEX								\
+	"CREATE INDEX run_holder ON run (holder)"				\
+	"	WHERE holder IS NOT NULL AND state IN ('planned', 'started');"
+
 static const char schema[] =
 	"CREATE TABLE jobs_database ("
 	"	version int NOT NULL,"
@@ -35,11 +50,16 @@ static const char schema[] =
 	"	SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) * 1000"
 	"$$;"
 	CLOCK_TABLE
-	"CREATE TABLE scheduler ("
+	"CREATE TABLE executor ("
 	"	id uuid PRIMARY KEY DEFAULT gen_random_uuid(),"
 	"	name text NOT NULL,"
-	"	lease bigint NOT NULL"
+	"	lease bigint NOT NULL,"
+	"	period bigint NOT NULL DEFAULT 0,"
+	"	schedules boolean NOT NULL DEFAULT true,"
+	"	places bigint NOT NULL DEFAULT 0,"
+	"	tags text NOT NULL DEFAULT ''"
 	");"
+	KNOWN_TABLE
 	"CREATE TABLE job ("
 	"	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
 	"	name text NOT NULL UNIQUE,"
@@ -54,7 +74,10 @@ static const char schema[] =
 	"	steps bigint NOT NULL,"
 	"	timeout bigint,"
 	"	grace bigint NOT NULL,"
-	"	owner uuid REFERENCES scheduler ON DELETE SET NULL,"
+	"	owner uuid REFERENCES executor ON DELETE SET NULL,"
+	"	route text CHECK (route IN (" ROUTES ")),"
+	"	tags text NOT NULL DEFAULT '',"
+	"	again bigint NOT NULL DEFAULT 0,"
 	"	CHECK (cron IS NULL OR every IS NULL),"
 	"	CHECK (every > 0)"
 	");"
@@ -71,23 +94,28 @@ static const char schema[] =
 	"	job bigint NOT NULL REFERENCES job ON DELETE CASCADE,"
 	"	due bigint NOT NULL,"
 	"	until bigint,"
-	"	cause text NOT NULL CHECK (cause IN ('due', 'late', 'misfire')),"
+	"	cause text NOT NULL CHECK (cause IN ('due', 'late', 'misfire', 'again')),"
 	"	state text NOT NULL CHECK (state IN ('planned', 'started', 'done', 'covered',"
 	"		'discarded', 'missed', 'interrupted', 'timeout', 'stopped')),"
 	"	lane text CHECK (lane IN ('fast', 'slow')),"
-	"	scheduler text,"
+	"	executor text,"
 	"	started bigint,"
 	"	ended bigint,"
 	"	took bigint,"
 	"	status bigint,"
-	"	stop bigint NOT NULL DEFAULT 0"
+	"	stop bigint NOT NULL DEFAULT 0,"
+	"	shard bigint NOT NULL DEFAULT 0,"
+	"	shards bigint,"
+	"	holder uuid"
 	");"
+	HOLDER_INDEX
 	"CREATE INDEX run_due ON run (job, due);"
 	"CREATE INDEX run_ended ON run (job, ended);"
 	"CREATE INDEX run_open ON run (job, due) WHERE state IN ('planned', 'started');";
 
-/* From version 1. */
-static const char upgrade[] =
+/* From each version to the next one. */
+static const char *const upgrades[] = {
+	NULL,
 	CLOCK_TABLE
 	"ALTER TABLE job ADD zone text,"
 	"	ADD dst text NOT NULL DEFAULT 'once' CHECK (dst IN ('once', 'clock')),"
@@ -101,7 +129,21 @@ static const char upgrade[] =
 	"ALTER TABLE run DROP CONSTRAINT run_job_due_key, DROP CONSTRAINT run_state_check,"
 	"	ADD CHECK (state IN ('planned', 'started', 'done', 'covered', 'discarded', 'missed',"
 	"		'interrupted', 'timeout', 'stopped')), ADD stop bigint NOT NULL DEFAULT 0;"
-	"CREATE INDEX run_due ON run (job, due);"
-	"UPDATE jobs_database SET version = " SCHEMA_VERSION ";";
+	"CREATE INDEX run_due ON run (job, due);",
+
+	"ALTER TABLE scheduler RENAME TO executor;"
+	"ALTER TABLE executor ADD period bigint NOT NULL DEFAULT 0,"
+	"	ADD schedules boolean NOT NULL DEFAULT true, ADD places bigint NOT NULL DEFAULT 0,"
+	"	ADD tags text NOT NULL DEFAULT '';"
+	KNOWN_TABLE
+	"ALTER TABLE job ADD route text CHECK (route IN (" ROUTES ")),"
+	"	ADD tags text NOT NULL DEFAULT '', ADD again bigint NOT NULL DEFAULT 0;"
+	"ALTER TABLE run RENAME scheduler TO executor;"
+	"ALTER TABLE run DROP CONSTRAINT run_cause_check, ADD CONSTRAINT run_cause_check"
+	"	CHECK (cause IN ('due', 'late', 'misfire', 'again')),"
+	"	ADD shard bigint NOT NULL DEFAULT 0, ADD shards bigint, ADD holder uuid;"
+	HOLDER_INDEX
+	"UPDATE run SET holder = owner FROM job WHERE job.id = job AND state = 'started';",
+};
 
 #endif /* SCHEMA_PG_H */

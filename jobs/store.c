@@ -21,13 +21,14 @@ static const struct db *db = &db_sqlite;
 /* The queries that are the same for both databases. */
 static const char *const common[QUERIES] = {
 	[ADD] = "INSERT INTO job (name, cron, every, misfire, block, next, zone, dst, first,"
-		" timeout, grace, steps) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,"
-		" (SELECT steps FROM clock))"
+		" timeout, grace, route, tags, again, steps) VALUES ($1, $2, $3, $4, $5, $6, $7,"
+		" $8, $9, $10, $11, $12, $13, $14, (SELECT steps FROM clock))"
 		" RETURNING id",
 	[ADD_ARGUMENT] = "INSERT INTO argument VALUES ($1, $2, $3)",
 	[CHANGE] = "UPDATE job SET cron = $1, every = $2, misfire = $3, block = $4, next = $5,"
-		" zone = $6, dst = $7, first = $8, timeout = $9, grace = $10,"
-		" steps = (SELECT steps FROM clock) WHERE name = $11 RETURNING id",
+		" zone = $6, dst = $7, first = $8, timeout = $9, grace = $10, route = $11,"
+		" tags = $12, again = $13, steps = (SELECT steps FROM clock) WHERE name = $14"
+		" RETURNING id",
 	[FORGET_ARGUMENTS] = "DELETE FROM argument WHERE job = $1",
 	[REMOVE] = "DELETE FROM job WHERE id = $1",
 	/* By an index: reads no rows that stay, except the open ones. */
@@ -183,10 +184,11 @@ void store_add(const struct job_row *job, char *const *argv)
 	db->begin();
 	if (store_has(job->name))
 		errx(1, "there is a job '%s' already", job->name);
-	id = one_number(query(ADD, "sstsstssntn", job->name, job->cron,
+	id = one_number(query(ADD, "sstsstssntnssn", job->name, job->cron,
 			      job->cron ? NEVER : job->every, misfires[job->misfire],
 			      blocks[job->block], job->next, job->zone, dsts[job->by_clock],
-			      job->first, job->timeout, job->grace));
+			      job->first, job->timeout, job->grace, job->route, job->tags ?: "",
+			      (__s64)job->again));
 	write_command(id, argv);
 }
 
@@ -195,10 +197,10 @@ bool store_change(const struct job_row *job, char *const *argv)
 	__s64 id;
 
 	db->begin();
-	id = one_number(query(CHANGE, "stsstssntns", job->cron, job->cron ? NEVER : job->every,
+	id = one_number(query(CHANGE, "stsstssntnssns", job->cron, job->cron ? NEVER : job->every,
 			      misfires[job->misfire], blocks[job->block], job->next, job->zone,
 			      dsts[job->by_clock], job->first, job->timeout, job->grace,
-			      job->name));
+			      job->route, job->tags ?: "", (__s64)job->again, job->name));
 	if (!id)
 		return false;
 	write_row(query(FORGET_ARGUMENTS, "n", id));
@@ -263,6 +265,7 @@ static bool job_row(enum query q, bool found, struct job_row *job)
 		.zone = db->text(q, 7), .by_clock = index_of(db->text(q, 8), dsts, 2),
 		.first = db->number(q, 9), .steps = db->number(q, 10),
 		.timeout = db->number(q, 11), .grace = db->number(q, 12),
+		.route = db->text(q, 13), .tags = db->text(q, 14), .again = db->number(q, 15),
 	};
 	return true;
 }

@@ -30,6 +30,9 @@ struct job_row {
 	__s64		first;		/* not due before this; 0: no limit */
 	__s64		timeout;	/* how long a run may take, or NEVER */
 	__s64		grace;		/* between SIGTERM and SIGKILL */
+	const char	*route;		/* to which executor; NULL: runs at its scheduler */
+	const char	*tags;		/* that the executor must have, "gpu,eu" */
+	bool		again;		/* a run that was interrupted is run again */
 	__s64		steps;		/* store_steps() when next was calculated */
 	enum misfire	misfire;
 	enum block	block;

@@ -29,14 +29,17 @@ struct value {
  */
 #define LET_OTHERS_MS	20
 
-#define PARAMETERS_MAX	11
+#define PARAMETERS_MAX	14
 
 /* Whoever changes the tables of either database changes this, and VERSION in web/store.py. */
-#define SCHEMA_VERSION	"2"
+#define SCHEMA_VERSION	"3"
 #define OTHER_VERSION	"%s: these tables were made by another version of this program"
 #define OLD_SCHEDULER	"%s: end all schedulers, so that these tables can be upgraded"
 #define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next, zone, dst, first,"	\
-			" steps, timeout, grace"
+			" steps, timeout, grace, route, tags, again"
+/* Names of the ways of enum route, and broadcast. */
+#define ROUTES		"'first', 'last', 'round-robin', 'random', 'hash', 'lfu', 'lru',"	\
+			" 'failover', 'busyover', 'broadcast'"
 
 struct db {
 	/* Those that are not the same for both databases. */

@@ -2,7 +2,7 @@
 /*
  * PostgreSQL: any number of schedulers, on any machines, share a database.
  *
- * Each scheduler has a row with a lease in the table "scheduler". It claims a job before it plans
+ * Each scheduler has a row with a lease in the table "executor". It claims a job before it plans
  * runs of it (FIRST_DUE), or to take over the runs of a scheduler that has ended (EACH_ORPHAN). It
  * releases the job when all of these runs have ended. SKIP LOCKED makes it skip jobs that another
  * scheduler is claiming, instead of waiting.
@@ -83,8 +83,8 @@ static const char *const queries[QUERIES] = {
 		"	ORDER BY next LIMIT 64 FOR UPDATE SKIP LOCKED)"
 		" UPDATE job SET owner = " ME " FROM due WHERE job.id = due.id"
 		" RETURNING " JOB_COLUMNS,
-	[STARTED] = "UPDATE run SET state = 'started', lane = $1, started = now_ns(), scheduler ="
-		" (SELECT name FROM scheduler WHERE id = " ME ")"
+	[STARTED] = "UPDATE run SET state = 'started', lane = $1, started = now_ns(), executor ="
+		" (SELECT name FROM executor WHERE id = " ME ")"
 		" WHERE id = $2 AND state = 'planned'",
 	/* The row is interrupted if another scheduler took over the job while the command ran. */
 	[ENDED] = "UPDATE run SET state = $1, ended = now_ns(), took = $2, status = $3"
@@ -93,13 +93,13 @@ static const char *const queries[QUERIES] = {
 	 * Mark those whose leases have ended, until BURY. The clock may have been set since this
 	 * scheduler renewed its own.
 	 */
-	[TAKE_OVER] = "UPDATE scheduler SET lease = 0 WHERE id IN"
-		" (SELECT id FROM scheduler WHERE lease <= now_ns() AND id <> " ME
+	[TAKE_OVER] = "UPDATE executor SET lease = 0 WHERE id IN"
+		" (SELECT id FROM executor WHERE lease <= now_ns() AND id <> " ME
 		"	FOR UPDATE SKIP LOCKED)",
 	[INTERRUPT] = "UPDATE run SET state = 'interrupted', ended = now_ns()"
 		" WHERE state = 'started' AND job IN (SELECT job.id FROM job"
-		" JOIN scheduler ON owner = scheduler.id WHERE lease = 0)",
-	[BURY] = "DELETE FROM scheduler WHERE lease = 0",	/* sets owner to NULL */
+		" JOIN executor ON owner = executor.id WHERE lease = 0)",
+	[BURY] = "DELETE FROM executor WHERE lease = 0",	/* sets owner to NULL */
 	/* Locks the jobs: nobody claims a run and finds that it is missed. */
 	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE id IN"
 		" (SELECT run.id FROM run JOIN job ON job.id = run.job"
@@ -376,10 +376,10 @@ static void begin(void)
 
 	if (writing || !conn)
 		return;
-	snprintf(sql, sizeof(sql), BEGIN "UPDATE scheduler SET lease = now_ns() + %lld"
+	snprintf(sql, sizeof(sql), BEGIN "UPDATE executor SET lease = now_ns() + %lld"
 		 " WHERE id = '%s' RETURNING CASE current_setting('jobs.scheduler', true)"
 		 " WHEN '%s' THEN now_ns() ELSE 0 END", lease, me, me);
-	time = ask(*me ? sql : BEGIN "SELECT now_ns() FROM scheduler ORDER BY id FOR UPDATE",
+	time = ask(*me ? sql : BEGIN "SELECT now_ns() FROM executor ORDER BY id FOR UPDATE",
 		   NEVER);
 	writing = conn;
 	if (!conn || !*me)
@@ -466,7 +466,7 @@ static void enroll(void)
 	PGresult *result;
 	char sql[128];
 
-	snprintf(sql, sizeof(sql), "INSERT INTO scheduler (name, lease)"
+	snprintf(sql, sizeof(sql), "INSERT INTO executor (name, lease)"
 		 " VALUES ($1, now_ns() + %lld) RETURNING id", lease);
 	if (!conn)
 		return;
@@ -489,15 +489,24 @@ static void lock(const char *path __attribute__((unused)), __s64 wanted)
 	enroll();
 }
 
-/* Upgrade the tables of version 1, unless a scheduler of that version still uses them. */
+/* Upgrade the tables of an earlier version, unless a scheduler of that version still uses them. */
 static void upgrade_tables(void)
 {
+	const __s64 last = ARRAY_SIZE(upgrades);
+	__s64 version;
+	char sql[64];
+
 	PQclear(execute("BEGIN; SELECT pg_advisory_xact_lock(" CREATE_LOCK ");"
-			" LOCK TABLE scheduler"));
-	if (ask("SELECT version FROM jobs_database", 0) == 1) {
-		if (ask("SELECT count(*) FROM scheduler WHERE lease > now_ns()", 0))
+			" LOCK TABLE jobs_database"));
+	version = ask("SELECT version FROM jobs_database", 0);
+	if (version > 0 && version < last) {
+		if (ask(version < 3 ? "SELECT count(*) FROM scheduler WHERE lease > now_ns()" :
+			"SELECT count(*) FROM executor WHERE lease > now_ns()", 0))
 			errx(1, OLD_SCHEDULER, PQdb(conn));
-		PQclear(execute(upgrade));
+		while (version < last)
+			PQclear(execute(upgrades[version++]));
+		snprintf(sql, sizeof(sql), "UPDATE jobs_database SET version = %lld", last);
+		PQclear(execute(sql));
 		warnx("%s: upgraded to version " SCHEMA_VERSION " of the tables", PQdb(conn));
 	}
 	PQclear(execute("COMMIT"));
@@ -548,7 +557,7 @@ static enum resumed resume(const char *running)
 	}
 	/* A job has one command at a time. If it runs, then none waits to be started. */
 	execute_with("UPDATE run SET state = 'planned', lane = NULL, started = NULL,"
-		     " scheduler = NULL WHERE state = 'started' AND job IN (SELECT id FROM job"
+		     " executor = NULL WHERE state = 'started' AND job IN (SELECT id FROM job"
 		     " WHERE owner = " ME " AND id <> ALL (CAST($1 AS bigint[])))", running);
 	execute_with("UPDATE job SET owner = NULL WHERE owner = " ME
 		     " AND id <> ALL (CAST($1 AS bigint[]))", running);
@@ -583,7 +592,7 @@ static void open_database(const char *conninfo, bool create)
 	}
 	if (!has_table("jobs_database"))
 		errx(1, OTHER_VERSION, PQdb(conn));
-	if (ask("SELECT version FROM jobs_database", 0) == 1)
+	if (ask("SELECT version FROM jobs_database", 0) < (__s64)ARRAY_SIZE(upgrades))
 		upgrade_tables();
 	check_tables();
 	clock_offset = ask("SELECT now_ns()", 0) - clock_ns(CLOCK_MONOTONIC);
@@ -594,7 +603,7 @@ static void close_database(void)
 	/* Leave the jobs to others at once. */
 	if (*me && conn) {
 		begin();
-		PQclear(execute("DELETE FROM scheduler WHERE id = " ME));
+		PQclear(execute("DELETE FROM executor WHERE id = " ME));
 		commit();
 	}
 	forget_results();

@@ -37,6 +37,9 @@ static const char schema[] =
 	"	steps INTEGER NOT NULL,"
 	"	timeout INTEGER,"
 	"	grace INTEGER NOT NULL,"
+	"	route TEXT CHECK (route IN (" ROUTES ")),"
+	"	tags TEXT NOT NULL DEFAULT '',"
+	"	again INTEGER NOT NULL DEFAULT 0,"
 	"	CHECK (cron IS NULL OR every IS NULL),"
 	"	CHECK (every > 0)"
 	") STRICT;"
@@ -52,7 +55,7 @@ static const char schema[] =
 	"	job INTEGER NOT NULL REFERENCES job ON DELETE CASCADE,"
 	"	due INTEGER NOT NULL,"
 	"	until INTEGER,"
-	"	cause TEXT NOT NULL CHECK (cause IN ('due', 'late', 'misfire')),"
+	"	cause TEXT NOT NULL CHECK (cause IN ('due', 'late', 'misfire', 'again')),"
 	"	state TEXT NOT NULL CHECK (state IN ('planned', 'started', 'done', 'covered',"
 	"		'discarded', 'missed', 'interrupted', 'timeout', 'stopped')),"
 	"	lane TEXT CHECK (lane IN ('fast', 'slow')),"
@@ -66,25 +69,39 @@ static const char schema[] =
 	"CREATE INDEX run_ended ON run (job, ended);"
 	"CREATE INDEX run_open ON run (due) WHERE state IN ('planned', 'started');"
 	/* By how much the clock was set, and what it was at a boot: see store_steps(). */
-	"CREATE TABLE clock ("
+	"CREATE TABLE IF NOT EXISTS clock ("
 	"	steps INTEGER NOT NULL,"
 	"	boot TEXT,"
 	"	base INTEGER"
 	") STRICT;"
-	"INSERT INTO clock VALUES (0, NULL, NULL);"
+	"INSERT INTO clock SELECT 0, NULL, NULL WHERE NOT EXISTS (SELECT 1 FROM clock);"
 	"PRAGMA application_id = " APPLICATION_ID ";"
 	"PRAGMA user_version = " SCHEMA_VERSION ";";
 
-/* From version 1: before the tables are made, and after that. */
+/*
+ * From each version to the next one: its columns, in the order of the tables. Then the tables are
+ * made again, because SQLite cannot change their conditions.
+ */
+static const char *const upgrades[] = {
+	NULL,
+	"ALTER TABLE job ADD zone TEXT; ALTER TABLE job ADD dst TEXT NOT NULL DEFAULT 'once';"
+	"ALTER TABLE job ADD first INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE job ADD steps INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE job ADD timeout INTEGER;"
+	"ALTER TABLE job ADD grace INTEGER NOT NULL DEFAULT 10000000000;"
+	"ALTER TABLE run ADD stop INTEGER NOT NULL DEFAULT 0;",
+
+	"DROP INDEX IF EXISTS run_due;"
+	"ALTER TABLE job ADD route TEXT; ALTER TABLE job ADD tags TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE job ADD again INTEGER NOT NULL DEFAULT 0;",
+};
 static const char set_aside[] =
 	"DROP INDEX job_next; DROP INDEX run_ended; DROP INDEX run_open;"
 	"ALTER TABLE job RENAME TO old_job; ALTER TABLE argument RENAME TO old_argument;"
 	"ALTER TABLE run RENAME TO old_run;";
 static const char take_back[] =
-	"INSERT INTO job SELECT id, name, cron, every, misfire, block, next, NULL, 'once', 0, 0,"
-	"	NULL, 10000000000"
-	"	FROM old_job;"
-	"INSERT INTO argument SELECT * FROM old_argument; INSERT INTO run SELECT *, 0 FROM old_run;"
+	"INSERT INTO job SELECT * FROM old_job; INSERT INTO argument SELECT * FROM old_argument;"
+	"INSERT INTO run SELECT * FROM old_run;"
 	/* No id may be used again. */
 	"DELETE FROM sqlite_sequence WHERE name IN ('job', 'run');"
 	"UPDATE sqlite_sequence SET name = substr(name, 5) WHERE name IN ('old_job', 'old_run');"
@@ -301,8 +318,11 @@ static bool make_tables(int old)
 		execute("ROLLBACK");
 		return false;
 	}
-	if (old)
+	if (old) {
+		while (old < atoi(SCHEMA_VERSION))
+			execute(upgrades[old++]);
 		execute(set_aside);
+	}
 	execute(schema);
 	if (old)
 		execute(take_back);
@@ -314,7 +334,7 @@ static bool make_tables(int old)
 static void upgrade(const char *path)
 {
 	lock_file(path, 0);
-	if (make_tables(1))
+	if (make_tables(version()))
 		warnx("%s: upgraded to version " SCHEMA_VERSION " of the tables", path);
 	close(lock_fd);
 }
@@ -350,7 +370,7 @@ static void open_file(const char *path, bool create)
 		go_to_wal();
 		make_tables(0);
 	}
-	if (version() == 1)
+	if (version() > 0 && version() < atoi(SCHEMA_VERSION))
 		upgrade(path);
 	if (version() != atoi(SCHEMA_VERSION))
 		errx(1, OTHER_VERSION, path);

@@ -54,8 +54,8 @@ def render(template, **values):
 
 def jobs_of(condition):
     """A query for jobs, with their owner."""
-    owner = "scheduler.name AS owner, lease" if store().owners else "NULL AS owner, NULL AS lease"
-    join = "LEFT JOIN scheduler ON scheduler.id = job.owner" if store().owners else ""
+    owner = "executor.name AS owner, lease" if store().owners else "NULL AS owner, NULL AS lease"
+    join = "LEFT JOIN executor ON executor.id = job.owner" if store().owners else ""
     return ("SELECT job.id, job.name, cron, every, zone, misfire, block, next, "
             f"{owner} FROM job {join} WHERE {condition}")
 
@@ -119,8 +119,8 @@ def overview_page():
             states[state] += number
             hours[hour][{"done": "", "failed": "bad", "missed": "bad", "interrupted": "bad"}
                         .get(state, "busy")] += number
-        schedulers = db("SELECT name, lease, (SELECT count(*) FROM job WHERE owner = scheduler.id) "
-                        "AS jobs FROM scheduler ORDER BY name, id") if store().owners else []
+        schedulers = db("SELECT name, lease, (SELECT count(*) FROM job WHERE owner = executor.id) "
+                        "AS jobs FROM executor WHERE schedules ORDER BY name, id") if store().owners else []
         return render("overview.html", jobs=db("SELECT count(*) FROM job")[0][0], begin=begin,
                       running=len(running), counts=states.most_common(), hours=hours, clock=clock,
                       most=max(sum(hour.values()) for hour in hours), schedulers=schedulers,
@@ -157,9 +157,9 @@ def runs_page():
                      "CAST(%s AS TEXT) ORDER BY id DESC LIMIT %s", store().text(job["name"]),
                      SOON) if job else []
         # Rows keep their place in this order, whatever happens to them.
-        scheduler = "scheduler" if store().owners else "NULL AS scheduler"
+        executor = "executor" if store().owners else "NULL AS executor"
         runs = db("SELECT run.id, name, due, until, cause, state, lane, started, took, status, "
-                  f"{scheduler} FROM run JOIN job ON job.id = run.job WHERE {' AND '.join(where)} "
+                  f"{executor} FROM run JOIN job ON job.id = run.job WHERE {' AND '.join(where)} "
                   "ORDER BY due DESC, run.id DESC LIMIT %s", *values, PAGE + 1)
         last = runs[PAGE - 1] if len(runs) > PAGE else None
         return render("runs.html", job=job, runs=runs[:PAGE], changes=changes, asked=asked, clock=store().now(db),

@@ -857,10 +857,10 @@ def in_a_browser(store):
 def owners_are_shown(store):
     now = time.time_ns()
     for name, lease in (("here:1", now + 1000 * S), ("there:<2>", START)):
-        store.sql("INSERT INTO scheduler (name, lease) VALUES (%s, %s)", name, lease)
-    store.sql("UPDATE job SET owner = (SELECT id FROM scheduler WHERE name = 'here:1') "
+        store.sql("INSERT INTO executor (name, lease) VALUES (%s, %s)", name, lease)
+    store.sql("UPDATE job SET owner = (SELECT id FROM executor WHERE name = 'here:1') "
               "WHERE name LIKE 'many0%%' AND id > %s", 0)
-    store.sql("UPDATE job SET owner = (SELECT id FROM scheduler WHERE name = 'there:<2>') "
+    store.sql("UPDATE job SET owner = (SELECT id FROM executor WHERE name = 'there:<2>') "
               "WHERE name = 'tick'")
     store.sql("UPDATE run SET scheduler = 'there:<2>' WHERE due = %s", START + 3 * S)
     with Web(store.name) as web:
@@ -879,7 +879,7 @@ def owners_are_shown(store):
         page = web.page("/runs?job=tick&state=covered")
         assert re.search(r"Owner\s*there:<2>, ended 2026", page.text)
         rows = page.rows_of("Runs, the latest due time first")
-        assert [row["Scheduler"] for row in rows if is_close(row["Due"], START + 3 * S)] == \
+        assert [row["Executor"] for row in rows if is_close(row["Due"], START + 3 * S)] == \
             ["there:<2>"], rows
         assert "There is no job 'caf?\0'" in web.page("/runs?job=caf%FF%00", 404).text.replace(
             "\ufffd", "\0")
