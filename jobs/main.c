@@ -19,7 +19,6 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,55 +31,67 @@
 /* Each running command needs a descriptor. */
 #define COUNT_MAX	400
 
-static const char usage[] =
-	"usage: hwtimer-jobs DB add NAME {--cron EXPRESSION | --every TIME | --at DATE} [OPTION]...\n"
-	"                    -- COMMAND...\n"
-	"       hwtimer-jobs DB change NAME ...\n"
-	"       hwtimer-jobs DB remove NAME\n"
-	"       hwtimer-jobs DB stop NAME\n"
-	"       hwtimer-jobs DB list\n"
-	"       hwtimer-jobs DB log [NAME]\n"
-	"       hwtimer-jobs DB trim TIME\n"
-	"       hwtimer-jobs DB run [OPTION]...\n"
+static const char *database;
+
+static const char summary[] =
+	"  add NAME {--cron EXPRESSION | --every TIME | --at DATE} [OPTION]... -- COMMAND...\n"
+	"  change NAME ...      as add, for a job that there is; its log stays, its due times begin\n"
+	"                       anew\n"
+	"  remove NAME\n"
+	"  stop NAME            end its run, as after --timeout\n"
+	"  list\n"
+	"  log [NAME]\n"
+	"  trim TIME            forget what became of due times longer ago than that\n"
+	"  run [OPTION]...      until SIGTERM or SIGINT, and until what runs then has ended\n"
 	"\n"
 	"DB is the file of a SQLite database, which add makes; or a database in PostgreSQL, which\n"
 	"several schedulers can share, as postgresql://HOST/NAME or 'host=HOST dbname=NAME'; add\n"
-	"makes the tables. A TIME is as 1.5s; ms, s, m, h, d.\n"
-	"\n"
-	"add:\n"
-	"  --cron EXPRESSION  [seconds] minutes hours day-of-month month day-of-week [year], or\n"
-	"                     @daily and so on, after TZ=ZONE if not in the machine's time zone\n"
-	"  --timezone ZONE    the same, as Europe/Berlin\n"
-	"  --dst once|clock   what the clock shows twice is due once, and what it skips after that\n"
-	"                     [default]; or as often as the clock shows it\n"
-	"  --every TIME       at least 10ms\n"
-	"  --at DATE          once, as '2027-01-31 13:00'\n"
-	"  --first TIME       when its due times begin, from now; -TIME: they began before.\n"
-	"                     Default: one period from now; with --cron, now\n"
-	"  --misfire nothing|once|all\n"
-	"                     late by more than the window: do nothing [default], run once now, or\n"
-	"                     run once for each due time that has passed\n"
-	"  --block serial|discard|cover\n"
-	"                     due while it runs: wait for that [default], but of those that\n"
-	"                     wait for longer than the window only the last one is run; discard\n"
-	"                     this run; or kill the running one\n"
-	"  --timeout TIME     a run that takes longer is ended: SIGTERM to its process group, and\n"
-	"  --grace TIME       SIGKILL so much later [10s]\n"
-	"COMMAND has JOBS_NAME and, in ns since 1970, JOBS_DUE in its environment.\n"
-	"\n"
-	"stop: end the run of a job, as after --timeout\n"
-	"change: as add, for a job that there is; its log stays, its due times begin anew\n"
-	"\n"
-	"trim: forget what became of due times longer ago than TIME\n"
-	"\n"
-	"run: until SIGTERM or SIGINT, and until what runs then has ended\n"
-	"  --window TIME      how far ahead jobs are read from the database [5s]. In PostgreSQL,\n"
-	"                     the lease is three fifths of it: then others take over\n"
-	"  --fast N           how many may run at a time [16]\n"
-	"  --slow N           how many of the slow ones may, beside these [4]\n"
-	"  --slow-time TIME, --slow-runs N, --slow-within TIME\n"
-	"                     a job is slow if more than N [10] of its runs that ended within\n"
-	"                     TIME [1m] took longer than TIME [500ms]\n";
+	"makes the tables. A TIME is as 1.5s; ms, s, m, h, d. COMMAND has JOBS_NAME and, in ns since\n"
+	"1970, JOBS_DUE in its environment.";
+
+/* What the options say, as they are written. */
+static struct given {
+	char	*cron, *zone, *dst, *every, *at, *first, *misfire, *block, *timeout, *grace;
+	char	*window, *fast, *slow, *slow_time, *slow_runs, *slow_within;
+} given;
+
+/* A file name may have any bytes, whatever the locale is. */
+#define OPTION(name, variable, value, what)						\
+	{ name, 0, 0, G_OPTION_ARG_FILENAME, &given.variable, what, value }
+
+static const GOptionEntry no_options[] = { { } };
+
+static const GOptionEntry define_options[] = {
+	OPTION("cron", cron, "EXPRESSION", "[seconds] minutes hours day-of-month month day-of-week "
+	       "[year], or @daily and so on, after TZ=ZONE if not in the machine's time zone"),
+	OPTION("timezone", zone, "ZONE", "the same, as Europe/Berlin"),
+	OPTION("dst", dst, "once|clock", "what the clock shows twice is due once, and what it "
+	       "skips after that [default]; or as often as the clock shows it"),
+	OPTION("every", every, "TIME", "at least 10ms"),
+	OPTION("at", at, "DATE", "once, as '2027-01-31 13:00'"),
+	OPTION("first", first, "TIME", "when its due times begin, from now; -TIME: they began "
+	       "before. Default: one period from now; with --cron, now"),
+	OPTION("misfire", misfire, "nothing|once|all", "late by more than the window: do nothing "
+	       "[default], run once now, or run once for each due time that has passed"),
+	OPTION("block", block, "serial|discard|cover", "due while it runs: wait for that [default], "
+	       "but of those that wait for longer than the window only the last one is run; discard "
+	       "this run; or kill the running one"),
+	OPTION("timeout", timeout, "TIME", "a run that takes longer is ended: SIGTERM to its process "
+	       "group"),
+	OPTION("grace", grace, "TIME", "and SIGKILL so much later [10s]"),
+	{ }
+};
+
+static const GOptionEntry run_options[] = {
+	OPTION("window", window, "TIME", "how far ahead jobs are read from the database [5s]. In "
+	       "PostgreSQL, the lease is three fifths of it: then others take over"),
+	OPTION("fast", fast, "N", "how many may run at a time [16]"),
+	OPTION("slow", slow, "N", "how many of the slow ones may, beside these [4]"),
+	OPTION("slow-time", slow_time, "TIME", "a run that takes longer is slow [500ms]"),
+	OPTION("slow-runs", slow_runs, "N", "with more slow runs a job is slow [10]"),
+	OPTION("slow-within", slow_within, "TIME", "if these ended within this time [1m]"),
+	{ }
+};
 
 static void __attribute__((noreturn, format(printf, 1, 2))) misuse(const char *format, ...)
 {
@@ -93,38 +104,43 @@ static void __attribute__((noreturn, format(printf, 1, 2))) misuse(const char *f
 	exit(EXIT_USAGE);
 }
 
-static __s64 duration(const char *option, const char *text, __s64 min)
+/* Returns the time that is @text, or @otherwise if that is NULL. */
+static __s64 duration(const char *option, const char *text, __s64 min, __s64 otherwise)
 {
 	char shown[DURATION_SIZE];
-	__s64 ns;
+	__s64 ns = otherwise;
 
-	if (!parse_duration(text, &ns) || ns < min)
+	if (text && (!parse_duration(text, &ns) || ns < min))
 		misuse("%s takes a time such as 500ms, from %s to 3650d, not '%s'", option,
 		       show_duration(min, shown), text);
 	return ns;
 }
 
-static unsigned int count(const char *option, const char *text, unsigned int min)
+static unsigned int count(const char *option, const char *text, unsigned int min,
+			  unsigned int otherwise)
 {
 	unsigned long n;
 	char *end;
 
+	if (!text)
+		return otherwise;
 	errno = 0;
 	n = strtoul(text, &end, 10);
 	if (errno || end == text || *end || *text < '0' || *text > '9' || n < min || n > COUNT_MAX)
-		misuse("--%s takes a number from %u to %d, not '%s'", option, min, COUNT_MAX,
+		misuse("%s takes a number from %u to %d, not '%s'", option, min, COUNT_MAX,
 		       text);
 	return n;
 }
 
+/* Returns which of the words @text is; NULL: the first. */
 static int word(const char *option, const char *text, const char *const *words, int number)
 {
 	int i;
 
 	for (i = 0; i < number; i++)
-		if (!strcmp(text, words[i]))
+		if (!text || !strcmp(text, words[i]))
 			return i;
-	misuse("--%s: there is no '%s'", option, text);
+	misuse("%s: there is no '%s'", option, text);
 }
 
 /* Returns the first due time; @first is the argument of --first, or NULL. */
@@ -132,9 +148,9 @@ static __s64 first_time(struct job_row *row, const struct schedule *schedule,
 			const char *first, __s64 from)
 {
 	if (first && *first == '-')
-		from -= duration("--first", first + 1, 0);
+		from -= duration("--first", first + 1, 0, 0);
 	else if (first)
-		from += duration("--first", first, 0);
+		from += duration("--first", first, 0, 0);
 	else
 		from += row->every;
 	row->first = first ? from : 0;
@@ -181,126 +197,93 @@ static __s64 date(const char *text, const char *zone)
 	return ns;
 }
 
-/* "add", or "change" */
-static void define(const char *path, int argc, char **argv)
+static void read_schedule(struct job_row *row, struct schedule *schedule)
 {
-	static const struct option options[] = {
-		{ "cron", required_argument, NULL, 'c' },
-		{ "every", required_argument, NULL, 'e' },
-		{ "timezone", required_argument, NULL, 'z' },
-		{ "dst", required_argument, NULL, 'd' },
-		{ "at", required_argument, NULL, 'a' },
-		{ "first", required_argument, NULL, 'f' },
-		{ "timeout", required_argument, NULL, 't' },
-		{ "grace", required_argument, NULL, 'g' },
-		{ "misfire", required_argument, NULL, 'm' },
-		{ "block", required_argument, NULL, 'b' },
-		{ }
-	};
-	const char *command = argv[0];
-	struct job_row row = { .name = argv[1], .timeout = NEVER, .grace = 10 * NS_PER_S };
-	struct schedule schedule = { };
-	const char *first = NULL, *at = NULL;
 	char why[128];
-	int option;
 
-	if (argc < 2 || *argv[1] == '-' || !*argv[1])
-		misuse("%s takes a NAME", command);
-	argc--;
-	argv++;
-	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
-		switch (option) {
-		case 'c':
-			row.cron = optarg;
-			break;
-		case 'z':
-			row.zone = optarg;
-			break;
-		case 'd':
-			row.by_clock = word("dst", optarg, dsts, 2);
-			break;
-		case 'e':
-			row.every = duration("--every", optarg, EVERY_MIN);
-			schedule.every = row.every;
-			break;
-		case 'a':
-			at = optarg;
-			break;
-		case 'f':
-			first = optarg;
-			break;
-		case 't':
-			row.timeout = duration("--timeout", optarg, NS_PER_MS);
-			break;
-		case 'g':
-			row.grace = duration("--grace", optarg, 0);
-			break;
-		case 'm':
-			row.misfire = word("misfire", optarg, misfires, 3);
-			break;
-		case 'b':
-			row.block = word("block", optarg, blocks, 3);
-			break;
-		default:
-			misuse("%s NAME {--cron ... | --every TIME | --at DATE} -- COMMAND...",
-			       command);
-		}
-	}
-	if (!!row.cron + !!row.every + !!at != 1)
-		misuse("either --cron, --every or --at says when job '%s' is due", row.name);
-	if (at && first)
+	row->cron = given.cron;
+	row->zone = given.zone;
+	row->by_clock = word("--dst", given.dst, dsts, 2);
+	row->every = duration("--every", given.every, EVERY_MIN, 0);
+	schedule->every = row->every;
+	if (!!given.cron + !!given.every + !!given.at != 1)
+		misuse("either --cron, --every or --at says when job '%s' is due", row->name);
+	if (given.at && given.first)
 		misuse("--first or --at, but not both");
-	if (row.cron)
-		split_zone(&row);
-	else if (row.zone && !at)
+	if (row->cron)
+		split_zone(row);
+	else if (row->zone && !given.at)
 		misuse("--timezone is for --cron and --at");
-	if (row.cron && !schedule_parse(&schedule, row.cron, row.zone, why, sizeof(why)))
-		misuse("--cron '%s': %s", row.cron, why);
-	schedule.cron.by_clock |= row.by_clock;
-	if (optind == argc)
-		misuse("there is no COMMAND for job '%s'", row.name);
-
-	if (at) {
-		row.every = NEVER;
-		row.next = date(at, row.zone);
-	} else if (first_time(&row, &schedule, first, wall_now()) == NEVER) {
-		misuse("--cron '%s' is never due", row.cron);
+	if (row->cron && !schedule_parse(schedule, row->cron, row->zone, why, sizeof(why)))
+		misuse("--cron '%s': %s", row->cron, why);
+	schedule->cron.by_clock |= row->by_clock;
+	if (given.at) {
+		row->every = NEVER;
+		row->next = date(given.at, row->zone);
+	} else if (first_time(row, schedule, given.first, wall_now()) == NEVER) {
+		misuse("--cron '%s' is never due", row->cron);
 	}
-	store_open(path, !strcmp(command, "add"));
+}
+
+static void define(bool add, const char *name, char **command)
+{
+	struct job_row row = { .name = name };
+	struct schedule schedule = { };
+
+	if (!*name)
+		misuse("a job needs a NAME");
+	row.misfire = word("--misfire", given.misfire, misfires, 3);
+	row.block = word("--block", given.block, blocks, 3);
+	row.timeout = duration("--timeout", given.timeout, NS_PER_MS, NEVER);
+	row.grace = duration("--grace", given.grace, 0, 10 * NS_PER_S);
+	read_schedule(&row, &schedule);
+	if (!*command)
+		misuse("there is no COMMAND for job '%s'", name);
+	store_open(database, add);
 	/* So that a scheduler does not add what the clock was set by before that. */
 	store_steps();
-	if (!at)
-		row.next = first_time(&row, &schedule, first, store_now());
-	if (!strcmp(command, "add"))
-		store_add(&row, argv + optind);
-	else if (!store_change(&row, argv + optind))
-		errx(1, "there is no job '%s'", row.name);
-	store_commit();
-}
-
-static void remove_job(const char *path, const char *name)
-{
-	store_open(path, false);
-	if (!store_remove(name))
+	if (!given.at)
+		row.next = first_time(&row, &schedule, given.first, store_now());
+	if (add)
+		store_add(&row, command);
+	else if (!store_change(&row, command))
 		errx(1, "there is no job '%s'", name);
 	store_commit();
 }
 
-static void stop(const char *path, const char *name)
+static void add(char **arguments, char **command)
 {
-	store_open(path, false);
-	if (!store_has(name))
-		errx(1, "there is no job '%s'", name);
-	if (!store_stop(name))
-		errx(1, "job '%s' does not run", name);
+	define(true, *arguments, command);
+}
+
+static void change(char **arguments, char **command)
+{
+	define(false, *arguments, command);
+}
+
+static void remove_job(char **arguments, char **command __attribute__((unused)))
+{
+	store_open(database, false);
+	if (!store_remove(*arguments))
+		errx(1, "there is no job '%s'", *arguments);
 	store_commit();
 }
 
-static void trim(const char *path, const char *age)
+static void stop(char **arguments, char **command __attribute__((unused)))
 {
-	__s64 ns = duration("trim", age, 0);
+	store_open(database, false);
+	if (!store_has(*arguments))
+		errx(1, "there is no job '%s'", *arguments);
+	if (!store_stop(*arguments))
+		errx(1, "job '%s' does not run", *arguments);
+	store_commit();
+}
 
-	store_open(path, false);
+static void trim(char **arguments, char **command __attribute__((unused)))
+{
+	__s64 ns = duration("trim", *arguments, 0, 0);
+
+	store_open(database, false);
 	store_trim(store_now() - ns);
 }
 
@@ -323,12 +306,13 @@ static void show_text(int width, const char *text)
 	free(copy);
 }
 
-static void list(const char *path)
+static void list(char **arguments __attribute__((unused)),
+		 char **command __attribute__((unused)))
 {
 	char next[TIME_SIZE], every[DURATION_SIZE];
 	struct job_row row;
 
-	store_open(path, false);
+	store_open(database, false);
 	printf("%-16s %-20s %-8s %-8s %-23s %s\n", "JOB", "SCHEDULE", "MISFIRE", "BLOCK", "NEXT",
 	       "ZONE");
 	while (store_each_job(&row)) {
@@ -350,12 +334,13 @@ static void show_ms(__s64 ns)
 		printf(" %10.1f", (double)ns / NS_PER_MS);
 }
 
-static void show_log(const char *path, const char *name)
+static void show_log(char **arguments, char **command __attribute__((unused)))
 {
 	char due[TIME_SIZE], until[TIME_SIZE];
+	const char *name = *arguments;
 	struct run_row row;
 
-	store_open(path, false);
+	store_open(database, false);
 	if (name && !store_has(name))
 		errx(1, "there is no job '%s'", name);
 	printf("%-23s %-12s %-7s %-11s %-4s %10s %10s  %s\n", "DUE", "JOB", "CAUSE", "STATE",
@@ -375,56 +360,98 @@ static void show_log(const char *path, const char *name)
 	}
 }
 
-static void run(const char *path, int argc, char **argv)
+static void run(char **arguments __attribute__((unused)),
+		char **command __attribute__((unused)))
 {
-	static const struct option options[] = {
-		{ "window", required_argument, NULL, 'w' },
-		{ "fast", required_argument, NULL, 'f' },
-		{ "slow", required_argument, NULL, 's' },
-		{ "slow-time", required_argument, NULL, 't' },
-		{ "slow-runs", required_argument, NULL, 'r' },
-		{ "slow-within", required_argument, NULL, 'i' },
-		{ }
-	};
-	struct sched_options sched = {
-		.window = 5 * NS_PER_S,
+	__s64 window = duration("--window", given.window, 100 * NS_PER_MS, 5 * NS_PER_S);
+	const struct sched_options sched = {
+		.window = window,
 		.lanes = {
-			.fast_places = 16, .slow_places = 4, .slow_time = 500 * NS_PER_MS,
-			.slow_runs = 10, .slow_within = 60 * NS_PER_S,
+			.window = window,
+			.fast_places = count("--fast", given.fast, 1, 16),
+			.slow_places = count("--slow", given.slow, 1, 4),
+			.slow_time = duration("--slow-time", given.slow_time, 0, 500 * NS_PER_MS),
+			.slow_runs = count("--slow-runs", given.slow_runs, 0, 10),
+			.slow_within = duration("--slow-within", given.slow_within, 0, 60 * NS_PER_S),
 		},
 	};
-	int option;
 
-	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
-		switch (option) {
-		case 'w':
-			sched.window = duration("--window", optarg, 100 * NS_PER_MS);
-			break;
-		case 'f':
-			sched.lanes.fast_places = count("fast", optarg, 1);
-			break;
-		case 's':
-			sched.lanes.slow_places = count("slow", optarg, 1);
-			break;
-		case 't':
-			sched.lanes.slow_time = duration("--slow-time", optarg, 0);
-			break;
-		case 'r':
-			sched.lanes.slow_runs = count("slow-runs", optarg, 0);
-			break;
-		case 'i':
-			sched.lanes.slow_within = duration("--slow-within", optarg, 0);
-			break;
-		default:
-			misuse("run takes options only");
-		}
-	}
-	if (optind < argc)
-		misuse("run takes no '%s'", argv[optind]);
-	sched.lanes.window = sched.window;
-	store_open(path, false);
-	store_lock(path, sched.window / 5 * 3);
+	store_open(database, false);
+	store_lock(database, window / 5 * 3);
 	sched_run(&sched);
+}
+
+static const struct command {
+	const char		*name;
+	void			(*run)(char **arguments, char **command);
+	const char		*takes;
+	unsigned int		min, max;	/* how many of these */
+	const GOptionEntry	*options;
+} commands[] = {
+	{ "add", add, "NAME", 1, 1, define_options },
+	{ "change", change, "NAME", 1, 1, define_options },
+	{ "remove", remove_job, "NAME", 1, 1, no_options },
+	{ "stop", stop, "NAME", 1, 1, no_options },
+	{ "list", list, NULL, 0, 0, no_options },
+	{ "log", show_log, "NAME", 0, 1, no_options },
+	{ "trim", trim, "TIME", 1, 1, no_options },
+	{ "run", run, NULL, 0, 0, run_options },
+};
+
+static void add_group(GOptionContext *context, const char *name, const char *title,
+		      const GOptionEntry *options)
+{
+	GOptionGroup *group = g_option_group_new(name, title, name, NULL, NULL);
+
+	g_option_group_add_entries(group, options);
+	g_option_context_add_group(context, group);
+}
+
+static void help(void)
+{
+	GOptionContext *context = g_option_context_new("DB COMMAND");
+	char *text;
+
+	g_set_prgname("hwtimer-jobs");
+	g_option_context_set_help_enabled(context, false);
+	g_option_context_set_summary(context, summary);
+	add_group(context, "add", "add and change:", define_options);
+	add_group(context, "run", "run:", run_options);
+	text = g_option_context_get_help(context, false, NULL);
+	fputs(text, stdout);
+	g_free(text);
+	g_option_context_free(context);
+}
+
+/* Do what the arguments after the database say. They may end with "--" and a command. */
+static void obey(char **words)
+{
+	const struct command *c = commands;
+	GOptionContext *context = g_option_context_new(NULL);
+	GError *error = NULL;
+	char **command;
+	unsigned int n;
+	int argc;
+
+	while (strcmp(words[0], c->name))
+		if (++c == commands + ARRAY_SIZE(commands))
+			misuse("there is no command '%s'", words[0]);
+	for (command = words; *command && strcmp(*command, "--");)
+		command++;
+	argc = command - words;
+	if (*command)
+		*command++ = NULL;
+	g_option_context_set_help_enabled(context, false);
+	g_option_context_add_main_entries(context, c->options, NULL);
+	if (!g_option_context_parse(context, &argc, &words, &error))
+		misuse("%s: %s", c->name, error->message);
+	n = argc - 1;
+	if (n < c->min)
+		misuse("%s takes a %s", c->name, c->takes);
+	if (n > c->max)
+		misuse("%s does not take '%s'", c->name, words[c->max + 1]);
+	c->run(words + 1, command);
+	g_option_context_free(context);
 }
 
 /*
@@ -442,35 +469,15 @@ static void occupy_standard(void)
 
 int main(int argc, char **argv)
 {
-	const char *path, *command;
-
 	occupy_standard();
 	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-		fputs(usage, stdout);
+		help();
 		return EXIT_SUCCESS;
 	}
 	if (argc < 3)
 		misuse("a DB and a command are missing");
-	path = argv[1];
-	command = argv[2];
-	argc -= 2;
-	argv += 2;
-	if (!strcmp(command, "add") || !strcmp(command, "change"))
-		define(path, argc, argv);
-	else if (!strcmp(command, "run"))
-		run(path, argc, argv);
-	else if (!strcmp(command, "remove") && argc == 2)
-		remove_job(path, argv[1]);
-	else if (!strcmp(command, "stop") && argc == 2)
-		stop(path, argv[1]);
-	else if (!strcmp(command, "trim") && argc == 2)
-		trim(path, argv[1]);
-	else if (!strcmp(command, "list") && argc == 1)
-		list(path);
-	else if (!strcmp(command, "log") && argc <= 2)
-		show_log(path, argv[1]);
-	else
-		misuse("no such command, or not like that: '%s'", command);
+	database = argv[1];
+	obey(argv + 2);
 	store_close();
 	if (fflush(stdout) || ferror(stdout))
 		err(1, "standard output");
