@@ -75,7 +75,7 @@ static const char schema[] =
 	"	timeout bigint,"
 	"	grace bigint NOT NULL,"
 	"	owner uuid REFERENCES executor ON DELETE SET NULL,"
-	"	route text CHECK (route IN (" ROUTES ")),"
+	"	route text CHECK (route IN (" ROUTE_WORDS ")),"
 	"	tags text NOT NULL DEFAULT '',"
 	"	again bigint NOT NULL DEFAULT 0,"
 	"	CHECK (cron IS NULL OR every IS NULL),"
@@ -136,7 +136,7 @@ static const char *const upgrades[] = {
 	"	ADD schedules boolean NOT NULL DEFAULT true, ADD places bigint NOT NULL DEFAULT 0,"
 	"	ADD tags text NOT NULL DEFAULT '';"
 	KNOWN_TABLE
-	"ALTER TABLE job ADD route text CHECK (route IN (" ROUTES ")),"
+	"ALTER TABLE job ADD route text CHECK (route IN (" ROUTE_WORDS ")),"
 	"	ADD tags text NOT NULL DEFAULT '', ADD again bigint NOT NULL DEFAULT 0;"
 	"ALTER TABLE run RENAME scheduler TO executor;"
 	"ALTER TABLE run DROP CONSTRAINT run_cause_check, ADD CONSTRAINT run_cause_check"

@@ -38,7 +38,7 @@ struct value {
 #define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next, zone, dst, first,"	\
 			" steps, timeout, grace, route, tags, again"
 /* Names of the ways of enum route, and broadcast. */
-#define ROUTES		"'first', 'last', 'round-robin', 'random', 'hash', 'lfu', 'lru',"	\
+#define ROUTE_WORDS	"'first', 'last', 'round-robin', 'random', 'hash', 'lfu', 'lru',"	\
 			" 'failover', 'busyover', 'broadcast'"
 
 struct db {

@@ -37,7 +37,7 @@ static const char schema[] =
 	"	steps INTEGER NOT NULL,"
 	"	timeout INTEGER,"
 	"	grace INTEGER NOT NULL,"
-	"	route TEXT CHECK (route IN (" ROUTES ")),"
+	"	route TEXT CHECK (route IN (" ROUTE_WORDS ")),"
 	"	tags TEXT NOT NULL DEFAULT '',"
 	"	again INTEGER NOT NULL DEFAULT 0,"
 	"	CHECK (cron IS NULL OR every IS NULL),"
