@@ -33,7 +33,7 @@ kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 	fuzz torture bench story mutants kdir lib install-lib tools install-tools \
 	install-conf install-dkms install-all uninstall modules_uninstall uninstall-lib \
 	uninstall-tools uninstall-conf uninstall-dkms uninstall-all deb docs man html install-man \
-	uninstall-man python jobs
+	uninstall-man python jobs install-jobs uninstall-jobs
 
 all: modules
 
@@ -110,6 +110,10 @@ tools:
 
 jobs:
 	$(MAKE) -C jobs OUT=$(CURDIR)/out/jobs
+
+# They need more packages than the rest, so install-all leaves them out.
+install-jobs uninstall-jobs:
+	$(MAKE) -C jobs OUT=$(CURDIR)/out/jobs $(@:-jobs=)
 
 # The extension of the package python3-hwtimer; to install it elsewhere: pip install ./python
 python:
@@ -217,14 +221,15 @@ help:
 	@echo '  install-lib      install it, its headers and its pkg-config file below PREFIX'
 	@echo '  clean            remove what was built'
 	@echo '  jobs             build hwtimer-jobs, a scheduler of jobs, in out/jobs'
+	@echo '  install-jobs     install it, its pages and its units below PREFIX'
 	@echo '  tools            build hwtimerctl, in out/tools'
 	@echo '  install-tools    install it below DESTDIR/PREFIX [/usr/local]'
 	@echo '  docs             the manuals: man pages in out/docs/man, a site in out/docs/html'
 	@echo '  install-man      install the man pages of sections 3, 4 and 9 below PREFIX'
 	@echo '  install-conf     load the module at boot, and give /dev/hwtimer to group hwtimer'
 	@echo '  install-all      install the module, library, tools, man pages and configuration'
-	@echo '  uninstall, uninstall-lib, uninstall-tools, uninstall-man, uninstall-conf, uninstall-all'
-	@echo '                   remove what install... with the same variables installed'
+	@echo '  uninstall, uninstall-lib, uninstall-tools, uninstall-man, uninstall-conf, uninstall-jobs,'
+	@echo '  uninstall-all    remove what install... with the same variables installed'
 	@echo '  install-dkms, uninstall-dkms'
 	@echo '                   install or remove its source in /usr/src, for DKMS'
 	@echo '  deb              build Debian packages of all of this, in out/deb'

@@ -23,13 +23,13 @@ GAP = re.compile(r" *\1[ \1]*| {2,}".replace(r"\1", "\x01"))
 # The names that the texts use for pages other than docs/NAME.
 PAGES = {"README": "readme", "CONTRIBUTING": "contributing", "CHANGELOG": "changelog",
          "SECURITY": "security", "hwtimer(4)": "device", "libhwtimer(3)": "libhwtimer",
-         "hwtimerctl(1)": "hwtimerctl"}
+         "hwtimerctl(1)": "hwtimerctl", "hwtimer-jobs(1)": "hwtimer-jobs"}
 PLACES = ("debian|debug|dev|dist|docs|examples|java|jobs|lib|out|python|scripts|tests|tools|uapi|"
           r"\.ci|/dev|/etc|/proc|/sys|/usr|/var|~/\.cache")
 COMMANDS = "make|scripts|sudo|hwtimerctl|modinfo|apt|apt-get|mokutil|git|pydoc3|modprobe|hwtimer-jobs"
 INLINE = re.compile(
     r"(?P<page>(?<![\w/.])docs/(?P<name>[a-z-]+)(?![\w/.]*\w)|\b(?:README|CONTRIBUTING|CHANGELOG|"
-    r"SECURITY)\b|\b(?:lib)?hwtimer(?:ctl)?\([134]\))|"
+    r"SECURITY)\b|\b(?:lib)?hwtimer(?:ctl|-jobs)?\([134]\))|"
     r"(?P<url>https?://[^\s,)]+\w)|"
     rf'"(?P<command>(?:{COMMANDS})(?:[ /][^"]*)?)"|'
     rf"(?P<code>(?<![\w/.~])(?:{PLACES})/(?:[\w./*<>-]|\[\w+\])*(?:[\w/*>]|\[\w+\])|"
