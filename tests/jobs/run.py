@@ -1,0 +1,755 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""usage: run.py JOBS SHIM [TEST...]
+
+Test the program JOBS, hwtimer-jobs, from outside, as root in a mount namespace of its own: each case
+in a directory of its own, with a scheduler, a database in SQLite and commands that write a log. What
+the rows say and what the commands did has to agree. SHIM is tests/jobs/shim.c. Prints TAP.
+"""
+import collections
+import contextlib
+import datetime
+import fcntl
+import mmap
+import operator
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+S = 10 ** 9
+PATIENCE_S = 60     # far more than a busy machine needs
+USER = {"user": 1001, "group": 1001, "extra_groups": []}    # may make no control groups
+LOG = "echo $JOBS_NAME $JOBS_DUE >>log"
+UNTIL_GO = "until [ -e go ]; do sleep 0.05; done"
+OPERATORS = {"=": operator.eq, "<": operator.lt, ">": operator.gt, "<=": operator.le,
+             ">=": operator.ge}
+STOPS = 32          # at the beginning and at the end of each commit and each fork
+EPISODES = 12
+
+
+def sql(text, *values):
+    with contextlib.closing(sqlite3.connect("db", isolation_level=None, timeout=PATIENCE_S)) as db:
+        db.row_factory = sqlite3.Row
+        return db.execute(text, values).fetchall()
+
+
+def one(text):
+    return sql(text)[0][0]
+
+
+def count(where="TRUE"):
+    return one(f"SELECT count(*) FROM run JOIN job ON job.id = run.job WHERE {where}")
+
+
+def holds(condition):
+    """"> 3: WHERE" is about the number of such rows of the log; "past" are those whose time has
+    come."""
+    found = re.fullmatch(r"([<>=]+) (\d+): (.*)", condition)
+    where = found[3].replace("past", f"run.due <= {time.time_ns()}")
+    return OPERATORS[found[1]](count(where), int(found[2]))
+
+
+def check(*conditions):
+    for condition in conditions:
+        assert holds(condition), (condition, [tuple(row) for row in sql("SELECT * FROM run")])
+
+
+def wait(*conditions):
+    for condition in conditions:
+        end = time.monotonic() + PATIENCE_S
+        while not (condition() if callable(condition) else holds(condition)):
+            assert time.monotonic() < end, (condition, read("scheduler.err"))
+            time.sleep(0.02)
+
+
+def read(name):
+    with contextlib.suppress(FileNotFoundError), open(name, encoding="utf-8") as file:
+        return file.read()
+    return ""
+
+
+def jobs(*words, status=0, says="", **options):
+    """Run the program: returns what it prints."""
+    done = subprocess.run([JOBS, *words], check=False, encoding="utf-8", errors="surrogateescape",
+                          **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options)
+    assert done.returncode == status and says in done.stderr, (words, done.returncode, done.stderr)
+    return done.stdout
+
+
+def add(name, *options, command=LOG):
+    """With a command for a shell, in which LOG logs the due time."""
+    jobs("db", "add", name, *options[0].split(), *options[1:], "--", "sh", "-c", command)
+
+
+class Scheduler:
+    """A running scheduler. If it is left, it has to end by SIGTERM, and the books to balance."""
+    running = None
+
+    def __init__(self, options="", wait_for="running;", **process):
+        self.process = subprocess.Popen(
+            [JOBS, "db", "run", *options.split()], stderr=open("scheduler.err", "ab"),
+            **{"stdout": open("scheduler.out", "wb")} | process)
+        Scheduler.running = self
+        if wait_for:
+            wait(lambda: wait_for in read("scheduler.out") or self.process.poll() is not None)
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.process.wait()
+
+    def kill(self):
+        assert self.end(signal.SIGKILL) == -signal.SIGKILL, read("scheduler.err")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None and self.process.returncode is None:
+            assert self.end() == 0, read("scheduler.err")
+            check("= 0: state = 'started'")
+        if kind is None:
+            check_books()
+
+
+def logged():
+    """What the commands have logged: a number for each name and due time."""
+    return collections.Counter((name, int(due)) for name, due in
+                               (line.split(" ") for line in read("log").splitlines()))
+
+
+def check_books():
+    """What holds whenever no scheduler runs."""
+    log, last, ended, seen = logged(), {}, {}, set()
+    moved = os.path.exists("clock")     # then due times need not be as they were planned
+    rows = sql("SELECT run.*, name, every, next FROM run JOIN job ON job.id = run.job "
+               "ORDER BY run.id")
+    for row in rows:
+        who, key, state = row["name"], (row["name"], row["due"]), row["state"]
+        about = tuple(row)
+        # The rows of a job are contiguous, up to its next due time.
+        assert last.get(who, row["due"]) == row["due"], about
+        last[who] = row["until"]
+        if not moved:
+            assert key not in seen, about
+            span = (row["until"] or 0) - row["due"]
+            # A row is for one due time, except for missed ones.
+            assert not row["every"] or span == row["every"] or \
+                (state == "missed" and not span % row["every"]), about
+            assert row["ended"] is None or row["ended"] >= max(row["started"] or 0, row["due"]), about
+        seen.add(key)
+        # Nothing is early. Each state has the columns that belong to it, and no others.
+        started = row["started"] is not None
+        assert not started or row["started"] >= row["due"], about
+        assert started or state not in ("done", "started", "interrupted"), about
+        assert not started or state not in ("planned", "discarded", "missed"), about
+        assert state != "done" or None not in (row["status"], row["ended"]), about
+        assert started or not log[key], about
+        assert state != "done" or row["status"] or log[key] or not log, about
+    for row in sql("SELECT name, next FROM job"):
+        assert last.get(row["name"], row["next"]) == row["next"], tuple(row)
+    for row in sorted(rows, key=lambda row: row["due"]):
+        if row["started"] is not None and not moved:    # runs of a job do not overlap
+            assert (ended.get(row["name"]) or 0) <= row["started"], tuple(row)
+            ended[row["name"]] = row["ended"]
+    assert set(log) <= seen and set(log.values()) <= {1}, log - collections.Counter(seen)
+
+
+def fixed_rate():
+    add("a", "--every 100ms")
+    first = one("SELECT next FROM job")
+    with Scheduler():
+        wait(">= 5: state = 'done'")
+    assert first == one("SELECT min(due) FROM run")
+    check("= 0: state = 'done' AND (status <> 0 OR lane <> 'fast')")
+    jobs("db", "trim", "1d")
+    check("> 0: state = 'done'")
+    assert "100ms" in jobs("db", "list") and "done" in jobs("db", "log", "a")
+    planned = count("state = 'planned'")
+    # More than are deleted at a time.
+    sql("WITH RECURSIVE old(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM old LIMIT 10000)"
+        " INSERT INTO run (job, due, cause, state) SELECT id, n, 'due', 'done' FROM job, old")
+    jobs("db", "trim", "0s")
+    assert 0 < planned == count() == count("state = 'planned'")
+
+
+def by_cron():
+    add("a", "--cron", "* * * * * *")
+    with Scheduler():
+        wait(">= 2: state = 'done'")
+    # The first run may be late.
+    check("= 0: due % 1000000000 <> 0 OR state <> 'missed' AND until - due <> 1000000000")
+
+
+def how_commands_end():
+    commands = {"three": (3, "exit 3"), "killed": (128 + signal.SIGUSR1, "kill -USR1 $$"),
+                "secret": (4, "exit ${PGPASSWORD:-4}")}
+    for name, (_, command) in commands.items():
+        add(name, "--every 1h --first 0s", command=command)
+    soon = ["--every", "1h", "--first", "0s", "--"]
+    jobs("db", "add", "none", *soon, "/no/such/command")
+    jobs("db", "add", "words", *soon, "sh", "-c",
+         '[ "$1" = "two  words" ] && [ -z "$2" ] && exit 7', "sh", "two  words", "")
+    with Scheduler(env=os.environ | {"PGPASSWORD": "5"}):
+        wait("= 5: state = 'done'")
+    assert {row["name"]: row["status"] for row in sql(
+        "SELECT name, status FROM run JOIN job ON job.id = job WHERE state = 'done'")} == \
+        {name: status for name, (status, _) in commands.items()} | {"none": 127, "words": 7}
+    assert "/no/such/command" in read("scheduler.err")
+
+
+def who_ignored_children():
+    add("a", "--every 100ms")
+    with Scheduler(preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)):
+        wait(">= 2: state = 'done'")
+
+
+def whose_output_nobody_reads():
+    add("a", "--every 100ms", command="kill -PIPE $$")
+    reader, writer = os.pipe()
+    os.close(reader)
+    with Scheduler(stdout=writer, wait_for=None) as scheduler:
+        wait(">= 2: state = 'done'")
+        assert scheduler.end() == 1 and "standard output" in read("scheduler.err")
+    # Commands do not ignore the signal.
+    check("= 0: state = 'done' AND status <> 141")
+
+
+def kills_at_commits():
+    """Killed before and after each commit and each fork, from the start on."""
+    add("serial", "--every 40ms")
+    add("cover", "--every 60ms --block cover")
+    for stop in range(1 + RANDOM.randrange(3), STOPS, 3):
+        scheduler = Scheduler("--window 100ms", wait_for=None,
+                              env=os.environ | {"LD_PRELOAD": SHIM, "STOP": str(stop)})
+        assert scheduler.process.wait(PATIENCE_S) == -signal.SIGKILL, read("scheduler.err")
+    with Scheduler():
+        done = count("state = 'done'")
+        wait(f"> {done}: state = 'done'")
+    check("> 0: state = 'interrupted'")
+
+
+def kills():
+    """Killed at any time, again and again, after very short and longer times."""
+    add("serial", "--every 100ms --misfire once")
+    add("cover", "--every 150ms --block cover")
+    add("discard", "--every 70ms --block discard")
+    add("cron", "--misfire once --cron", "* * * * * *")
+    first = one("SELECT sum(next) FROM job")
+    for _ in range(EPISODES):
+        scheduler = Scheduler("--window " + RANDOM.choice(("100ms", "400ms", "5s")), wait_for=None)
+        time.sleep(RANDOM.choice((RANDOM.random() * 0.3,) * 7 + (1,)))
+        scheduler.kill()
+        # Sometimes no scheduler runs for a while.
+        time.sleep(RANDOM.choice((0,) * 7 + (RANDOM.random() * 0.6,)))
+        assert one("PRAGMA integrity_check") == "ok"
+    with Scheduler():
+        done = count("state = 'done'") + 10
+        wait(f"> {done}: state = 'done'")
+    assert first == one("SELECT sum(due) FROM (SELECT min(due) AS due FROM run GROUP BY job)")
+    check("> 0: state = 'done' AND cause = 'due'")
+
+
+def late_early_and_missed():
+    for name, options in (
+            ("nothing", "--every 1000s --first -1h"), ("late", "--every 1000s --first -10s"),
+            ("once", "--every 1000s --first -1h --misfire once"),
+            ("all", "--every 1000s --first -1h --misfire all"),
+            ("often", "--every 3s --first -10s"), ("soon", "--every 1000s --first 1s"),
+            ("next", "--every 1000s --first 80s"), ("far", "--every 1000s --first 1d")):
+        add(name, options)
+    with Scheduler("--window 100s"):
+        # Late runs are started when later ones are planned.
+        wait("> 0: name = 'late' AND state = 'done'")
+        check("> 0: name = 'soon' OR name = 'often' AND state = 'planned'")
+        wait("> 0: name = 'soon' AND state = 'done'", "> 0: name = 'once' AND state = 'done'",
+             ">= 2: name = 'often' AND state = 'done'", "= 4: name = 'all' AND state = 'done'")
+    check("= 4: name = 'all' AND cause = 'misfire'",
+          # One row for the four missed ones.
+          "= 1: name = 'nothing'",
+          "= 1: name = 'nothing' AND state = 'missed' AND until - due = 4 * every",
+          # One is run, and one row is for the three missed ones.
+          "= 2: name = 'once'", "= 1: name = 'once' AND state = 'done' AND cause = 'misfire'",
+          "= 1: name = 'once' AND state = 'missed' AND until - due = 3 * every",
+          "= 1: name = 'late'", "= 1: name = 'late' AND cause = 'late'",
+          "= 1: name = 'often' AND cause = 'late'", "= 1: name = 'often' AND state = 'missed'",
+          # Late if the scheduler started later than that.
+          "= 1: name = 'soon' AND cause IN ('due', 'late')",
+          "= 1: name = 'next' AND cause = 'due'", "= 0: name = 'far'")
+
+
+def planned_and_too_late():
+    """Planned, but no scheduler ran when they were due."""
+    for name, options in (("nothing", ""), ("once", " --misfire once"), ("both", " --misfire once")):
+        add(name, "--every 100s --first 50s" + options)
+    with Scheduler("--window 200s") as scheduler:
+        wait("= 6: state = 'planned'")
+        scheduler.kill()
+    # Move time by 250 s or 450 s: due 200 s and 100 s ago, and now; or 400, 300 and 200 s ago.
+    sql("UPDATE job SET next = next - (250 + 200 * (name = 'both')) * 1000000000")
+    sql("UPDATE run SET due = due - shift, until = until - shift FROM (SELECT id,"
+        " (250 + 200 * (name = 'both')) * 1000000000 AS shift FROM job) AS j WHERE j.id = job")
+    with Scheduler("--window 150s"):
+        wait("= 2: name = 'nothing' AND state = 'done'", "= 3: name = 'once' AND state = 'done'",
+             "> 0: name = 'both' AND state = 'done'")
+        # The scheduler notices what other processes write, and continues.
+        add("more", "--every 1h --first 0s")
+        wait("> 0: name = 'more' AND state = 'done'")
+    check("= 1: name = 'nothing' AND state = 'missed'",
+          "= 1: name = 'nothing' AND state = 'missed' AND due ="
+          " (SELECT min(due) FROM run WHERE job = job.id)",
+          "= 0: name = 'once' AND state = 'missed'",
+          # The next due time is late, too: that is the one that is run.
+          "= 2: name = 'both' AND state = 'missed' AND cause = 'due'",
+          "= 1: name = 'both' AND state = 'done' AND cause = 'misfire'",
+          "= 1: name = 'both' AND state = 'missed' AND cause = 'misfire'")
+
+
+def due_once():
+    soon = int(time.time()) + 3
+    text = f"{datetime.datetime.utcfromtimestamp(soon):%F %T}"
+    before = f"{datetime.datetime.utcfromtimestamp(soon - 86400):%F %R}"
+    add("soon", "--timezone UTC --at", text)
+    assert one("SELECT next FROM job") == soon * S
+    add("before", "--timezone UTC --misfire once --at", before)
+    add("gone", "--timezone UTC --at", before)
+    with Scheduler() as scheduler:
+        wait("> 0: name = 'before' AND state = 'done'",
+             "> 0: name = 'soon' AND state IN ('planned', 'started', 'done')")
+        scheduler.kill()
+    with Scheduler():
+        wait("> 0: name = 'soon' AND state IN ('done', 'interrupted')")
+    with Scheduler():
+        pass
+    check("= 3: until IS NULL AND next IS NULL", "= 3: TRUE",
+          "= 1: name = 'gone' AND state = 'missed'")
+
+
+def serial_runs_wait():
+    add("a", "--every 100ms", command=f"{LOG}; {UNTIL_GO}")
+    with Scheduler():
+        wait(">= 3: state = 'planned' AND past")
+        # Due times before the start may have been missed.
+        check("= 1: state NOT IN ('planned', 'missed')", "= 1: state = 'started'")
+        open("go", "x")
+        wait(">= 4: state = 'done'")
+    check("= 0: state NOT IN ('done', 'planned', 'missed')")
+    assert list(logged()) == sorted(logged())
+
+
+def serial_runs_are_bounded():
+    """One row stands for what was missed, however long it lasts."""
+    add("a", "--every 50ms", command=f"{LOG}; {UNTIL_GO}")
+    with Scheduler("--window 200ms"):
+        wait(lambda: (one("SELECT max(due) - min(due) FROM run") or 0) > 3 * S)
+        check("< 25: TRUE", "= 1: state = 'started'",
+              "> 0: state = 'missed' AND until - due > 10 * every")
+        open("go", "x")
+        wait(">= 4: state = 'done'")
+
+
+def later_runs_are_discarded():
+    add("a", "--every 15ms --block discard", command=f"{LOG}; {UNTIL_GO}")
+    with Scheduler():
+        wait(">= 3: state = 'discarded'")
+        check("= 1: state = 'started'", "= 0: state = 'done'")
+        open("go", "x")
+        wait(">= 2: state = 'done'")
+    check("= 0: state NOT IN ('done', 'planned', 'discarded', 'missed')",
+          # The second run was discarded.
+          "= 1: state = 'discarded' AND due = (SELECT due FROM run"
+          " WHERE state <> 'missed' ORDER BY due LIMIT 1 OFFSET 1)")
+
+
+def gone(name, number=None):
+    """None of the processes that are listed in this file exists; of the first ones, with a number."""
+    return not any(os.path.exists(f"/proc/{pid}") for pid in read(name).split()[:number])
+
+
+def earlier_runs_are_covered():
+    add("a", "--every 200ms --block cover",
+        command=f"{LOG}; echo $$ >>commands; sleep 1000 & echo $! >>sleeps; wait")
+    add("long", "--every 1h --first 0s", command=f"{LOG}; sleep 1000; exit 1")
+    with Scheduler() as scheduler:
+        wait(">= 3: state = 'covered' AND status = 128 + 9")
+        # With the processes that they started.
+        wait(lambda: gone("sleeps", 2))
+        check("<= 1: name = 'a' AND state = 'started'", "= 1: name = 'long' AND state = 'started'")
+        # The scheduler waits for the long run, unless it gets two signals. They differ, so that
+        # they do not merge.
+        scheduler.process.terminate()
+        assert scheduler.end(signal.SIGINT) == 1
+        # No command outlives the scheduler.
+        wait(lambda: gone("commands"))
+    check("= 0: state NOT IN ('started', 'planned', 'covered', 'missed')")
+    with Scheduler() as scheduler:
+        check("= 1: name = 'long' AND state = 'interrupted'")
+        scheduler.kill()
+        wait(lambda: gone("commands"))
+    # Processes that commands started may outlive the scheduler.
+    subprocess.run(["kill", *read("sleeps").split()], check=False, stderr=subprocess.DEVNULL)
+
+
+def runs_have_a_limit():
+    add("deaf", "--every 1h --first 0s --timeout 300ms --grace 400ms",
+        command=LOG + "; trap '' TERM; sleep 1000 & echo $! >>sleeps; wait; sleep 1000")
+    add("polite", "--every 1h --first 0s --timeout 300ms",
+        command=LOG + "; trap 'exit 3' TERM; sleep 1000 & wait")
+    add("quick", "--every 100ms --timeout 1h")
+    subprocess.run(["chown", "-R", "1001:1001", "."], check=True)
+    with Scheduler(**USER):
+        wait("= 1: name = 'deaf' AND state = 'timeout'", "= 1: name = 'polite' AND state = 'timeout'",
+             ">= 2: name = 'quick' AND state = 'done'")
+        check("= 1: name = 'deaf' AND status = 128 + 9 AND took >= 700000000",
+              "= 1: name = 'polite' AND status = 3 AND took >= 300000000",
+              "= 0: name = 'quick' AND state = 'timeout'")
+        # With the processes that it started.
+        wait(lambda: gone("sleeps"))
+
+
+def nothing_escapes_its_limit():
+    """A process that left the group of its command."""
+    escape = LOG + "; setsid sleep 1000 & echo $! >>escaped; "
+    add("deaf", "--every 1h --first 0s --timeout 300ms --grace 100ms",
+        command=escape + "trap '' TERM; wait; sleep 1000")
+    add("polite", "--every 1h --first 0s --timeout 300ms", command=escape + "trap 'exit 3' TERM; wait")
+
+    def groups():
+        return [name for name in os.listdir("/sys/fs/cgroup") if name.startswith("hwtimer-run-")]
+    before = groups()
+    with Scheduler():
+        wait("= 2: state = 'timeout'", lambda: gone("escaped"))
+    # The first one removes the groups of processes that were just killed.
+    with Scheduler():
+        pass
+    assert set(groups()) <= set(before)
+
+
+def runs_are_stopped():
+    add("long", "--every 1h --first 0s", command=LOG + "; exec sleep 1000")
+    jobs("db", "stop", "long", status=1, says="does not run")
+    with Scheduler():
+        wait("= 1: state = 'started'")
+        jobs("db", "stop", "long")
+        wait("= 1: state = 'stopped' AND status = 128 + 15")
+        jobs("db", "stop", "long", status=1, says="does not run")
+        jobs("db", "stop", "b", status=1, says="there is no job 'b'")
+
+
+def slow_jobs_have_a_lane():
+    add("slow", "--every 30ms", command=f"{LOG}; [ $(grep -c slow log) -le 12 ] || {UNTIL_GO}")
+    with Scheduler("--fast 1 --slow 1 --slow-time 0s --slow-within 1h"):
+        # The slow lane is full, the fast one is not.
+        wait(lambda: holds("= 1: state = 'started' AND lane = 'slow'") and
+             holds("= 12: state = 'done'"))
+        add("first", "--every 1h --first 0s", command=f"{LOG}; {UNTIL_GO}")
+        wait("= 1: name = 'first' AND state = 'started' AND lane = 'fast'")
+        # Now the fast lane is full, too.
+        add("second", "--every 1h --first 0s")
+        wait("= 1: name = 'second' AND state = 'planned' AND past",
+             ">= 3: name = 'slow' AND state = 'planned' AND past")
+        check("= 2: state = 'started'")
+        open("go", "x")
+        wait("= 1: name = 'second' AND state = 'done'", ">= 14: name = 'slow' AND state = 'done'")
+    # A job is slow after more than 10 slow runs: 11 runs are in the fast lane.
+    lanes = [row["lane"] for row in sql("SELECT lane FROM run JOIN job ON job.id = job WHERE name ="
+                                        " 'slow' AND lane IS NOT NULL ORDER BY due")]
+    assert lanes == ["fast"] * 11 + ["slow"] * (len(lanes) - 11), lanes
+    check("= 0: name <> 'slow' AND lane <> 'fast'")
+
+
+def quick_jobs_stay_in_theirs():
+    add("a", "--every 30ms")
+    with Scheduler("--slow-time 1d --slow-runs 0"):
+        wait(">= 13: state = 'done'")
+    check("= 0: lane <> 'fast'")
+
+
+class Clock:
+    """The time of day of the schedulers: ahead of the right one by so many seconds."""
+
+    def __init__(self):
+        with open("clock", "wb") as file:
+            file.write(bytes(8))
+        with open("clock", "r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), 8)
+        os.mkfifo("clock.set")
+        self.fifo = os.open("clock.set", os.O_RDWR | os.O_CLOEXEC)
+        self.env = {"env": os.environ | {"LD_PRELOAD": SHIM, "CLOCK": os.path.abspath("clock")}}
+
+    def set(self, seconds):
+        self.memory[:] = struct.pack("q", int(seconds * S))
+        os.write(self.fifo, bytes(8))
+
+    def scheduler(self, options=""):
+        return Scheduler(options, **self.env)
+
+    def add(self, name, *options):
+        jobs("db", "add", name, *options, "--", "sh", "-c", LOG, **self.env)
+
+
+def elapsed_time_counts():
+    clock = Clock()
+    clock.add("a", "--every", "100000s", "--first", "4s")
+    with clock.scheduler("--window 10000s"):
+        wait("= 1: state = 'planned'")
+        due = one("SELECT due FROM run")
+        clock.set(6000)
+        wait(lambda: abs(one("SELECT due FROM run") - due - 6000 * S) < S, "= 1: state = 'done'")
+        check("= 0: cause <> 'due'")
+        clock.add("b", "--every", "100000s", "--first", "4s")
+        wait("= 1: name = 'b' AND state = 'planned'")
+        clock.set(1000)
+        wait("= 1: name = 'b' AND state = 'done'")
+    # The clock is set while no scheduler runs.
+    due = one("SELECT next FROM job WHERE name = 'a'")
+    clock.set(5000)
+    with clock.scheduler("--window 10000s"):
+        wait(lambda: abs(one("SELECT next FROM job WHERE name = 'a'") - due - 4000 * S) < S)
+    assert "clock was set" in read("scheduler.err")
+
+
+def both_run(since):
+    wait(f">= 2: name = 'cron' AND state = 'done' AND run.id > {since}",
+         f">= 2: name = 'every' AND state = 'done' AND run.id > {since}")
+
+
+def clock_is_set_back():
+    clock = Clock()
+    clock.add("cron", "--cron", "* * * * * *")
+    clock.add("every", "--every", "500ms")
+    with clock.scheduler():
+        both_run(0)
+        last = one("SELECT max(id) FROM run")
+        clock.set(-3600)
+        both_run(last)
+
+
+def clock_was_wrong():
+    """The scheduler runs while the clock is wrong, and the machine may be started again."""
+    clock = Clock()
+    clock.add("cron", "--cron", "* * * * * *")
+    clock.add("every", "--every", "500ms")
+    for boot in ("the same", "another"):
+        for seconds in (72 * 365 * 86400, 0):
+            last = one("SELECT coalesce(max(id), 0) FROM run")
+            clock.set(seconds)
+            if boot == "another" and not seconds:
+                sql("UPDATE clock SET boot = ?", boot)
+            with clock.scheduler():
+                wait(f"> 0: name = 'cron' AND state = 'done' AND run.id > {last}")
+                if not seconds:
+                    both_run(last)
+
+
+def time_zone_is_changed():
+    def link(zone):
+        os.symlink(f"/usr/share/zoneinfo/Etc/{zone}", "/etc/localtime.new")
+        os.rename("/etc/localtime.new", "/etc/localtime")
+
+    def due():
+        return one("SELECT next / 1000000000 % 86400 FROM job") // 3600
+    link("UTC")
+    add("a", "--cron", "0 12 * * *")
+    assert due() == 12
+    # Changed before the scheduler begins, and while it runs.
+    link("GMT-1")
+    with Scheduler():
+        wait(lambda: due() == 11)
+        link("GMT-3")
+        wait(lambda: due() == 9)
+    link("UTC")
+
+
+def its_own_delay_is_no_misfire():
+    """The scheduler is late, because the database was locked for longer than the window."""
+    add("a", "--every 1d --first 2s")
+    with Scheduler("--window 200ms"):
+        with contextlib.closing(sqlite3.connect("db", isolation_level=None)) as db:
+            db.execute("BEGIN IMMEDIATE")
+            time.sleep(3)
+        wait("= 1: state = 'done' AND cause IN ('due', 'late')")
+
+
+VERSION_1 = f"""
+CREATE TABLE job (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, cron TEXT,
+    every INTEGER, misfire TEXT NOT NULL, block TEXT NOT NULL, next INTEGER) STRICT;
+CREATE INDEX job_next ON job (next);
+CREATE TABLE argument (job INTEGER NOT NULL REFERENCES job ON DELETE CASCADE,
+    position INTEGER NOT NULL, value TEXT NOT NULL, PRIMARY KEY (job, position)) STRICT, WITHOUT ROWID;
+CREATE TABLE run (id INTEGER PRIMARY KEY AUTOINCREMENT, job INTEGER NOT NULL REFERENCES job
+    ON DELETE CASCADE, due INTEGER NOT NULL, until INTEGER, cause TEXT NOT NULL, state TEXT NOT NULL,
+    lane TEXT, started INTEGER, ended INTEGER, took INTEGER, status INTEGER, UNIQUE (job, due)) STRICT;
+CREATE INDEX run_ended ON run (job, ended);
+CREATE INDEX run_open ON run (due) WHERE state IN ('planned', 'started');
+INSERT INTO job VALUES (9, 'gone', NULL, 1000, 'once', 'serial', 1);
+DELETE FROM job;
+INSERT INTO job VALUES (3, 'a', NULL, 3600000000000, 'once', 'cover', 7200000000000);
+INSERT INTO argument VALUES (3, 0, 'sh'), (3, 1, '-c'), (3, 2, '{LOG}');
+INSERT INTO run (id, job, due, until, cause, state) VALUES
+    (7, 3, 3600000000000, 7200000000000, 'misfire', 'missed');
+PRAGMA application_id = 1785684595;
+PRAGMA user_version = 1"""
+
+
+def upgrades_version_1():
+    for statement in VERSION_1.split(";"):
+        sql(statement)
+    # The old scheduler may still run.
+    with open("db-lock", "w", encoding="ascii") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        jobs("db", "list", status=1, says="another scheduler has it, process")
+        assert one("PRAGMA user_version") == 1
+    jobs("db", "list", says="upgraded to version")
+    add("b", "--every 1h")
+    assert one("SELECT id FROM job WHERE name = 'b'") > 9
+    with Scheduler():
+        wait("= 1: name = 'a' AND state = 'done' AND cause = 'misfire'")
+    check("= 1: name = 'a' AND run.id = 7", "= 0: run.id < 7")
+
+
+def jobs_come_and_go():
+    add("a", "--every 100ms", command="true")
+    with Scheduler("--window 1s"):
+        wait("> 0: state = 'done'")
+        jobs("db", "remove", "a")
+        check("= 0: TRUE")
+        add("b", "--every 100ms")
+        wait(">= 3: state = 'done'")
+        check("= 0: name <> 'b'")
+        # Only one scheduler at a time.
+        os.symlink("db", "link")
+        for name in "db", "link":
+            jobs(name, "run", status=1, says="another scheduler has it, process")
+    jobs("db", "list")
+
+
+def added_at_once():
+    """All of them create the database."""
+    for _ in range(10):
+        adding = [subprocess.Popen([JOBS, "db", "add", f"job{i}", "--every", "1h", "--", "true"])
+                  for i in range(12)]
+        assert [process.wait() for process in adding] == [0] * 12
+        assert one("SELECT count(*) FROM job") == 12
+        os.remove("db")
+
+
+SECOND = ["--every", "1s", "--", "true"]
+WRONG = (   # status, a part of the message, arguments
+    (2, "missing", ["db"]),
+    (2, "'nosuch'", ["db", "nosuch"]),
+    (2, "NAME", ["db", "add"]),
+    (2, "either --cron, --every or --at", ["db", "add", "a", "--", "true"]),
+    (2, "no COMMAND", ["db", "add", "a", "--every", "1s"]),
+    (2, "--every takes a time", ["db", "add", "a", "--every", "9ms", "--", "true"]),
+    (2, "--every takes a time", ["db", "add", "a", "--every", "5", "--", "true"]),
+    (2, "hours: they are", ["db", "add", "a", "--cron", "0 24 * * *", "--", "true"]),
+    (2, "5 fields, 6", ["db", "add", "a", "--cron", "* * *", "--", "true"]),
+    (2, "never due", ["db", "add", "a", "--cron", "0 0 30 feb *", "--", "true"]),
+    (2, "no time zone 'X'", ["db", "add", "a", "--cron", "TZ=X @daily", "--", "true"]),
+    (2, "not both", ["db", "add", "a", "--timezone", "UTC", "--cron", "TZ=UTC @daily", "--", "true"]),
+    (2, "is for --cron", ["db", "add", "a", "--timezone", "UTC", *SECOND]),
+    (2, "--at takes a date", ["db", "add", "a", "--at", "tomorrow", "--", "true"]),
+    (2, "not both", ["db", "add", "a", "--at", "2099-01-01 00:00", "--first", "1s", "--", "true"]),
+    (2, "'thrice'", ["db", "add", "a", "--misfire", "thrice", *SECOND]),
+    (2, "--timeout takes", ["db", "add", "a", "--timeout", "0s", *SECOND]),
+    (2, "'wall'", ["db", "add", "a", "--block", "wall", *SECOND]),
+    (2, "--fast", ["db", "run", "--fast", "0"]),
+    (2, "--window", ["db", "run", "--window", "soon"]),
+    (1, "db: No such file", ["db", "list"]),
+    (1, "db: No such file", ["db", "run"]),
+    (1, "No such file", ["no/such/db", "add", "a", *SECOND]),
+    (1, "'' is not the name of a file", ["", "add", "a", *SECOND]),
+    (1, "not the name of a file", [":memory:", "add", "a", *SECOND]),
+    (1, "not the name", ["file:a?mode=memory", "add", "a", *SECOND]),
+    (1, "directory", [".", "add", "a", *SECOND]),
+    (1, "not a database", ["text", "list"]),
+    (1, "not a database", ["text", "add", "a", *SECOND]),
+)
+
+
+def says_what_is_wrong():
+    with open("text", "w", encoding="ascii") as text:
+        text.write("what\n")
+    for status, part, words in WRONG:
+        jobs(*words, status=status, says=part)
+    assert not os.path.exists("db"), "one of these made a database"
+    add("a", "--every 1h")
+    jobs("db", "add", "a", *SECOND, status=1, says="there is a job 'a' already")
+    for verb in "remove", "log":
+        jobs("db", verb, "b", status=1, says="there is no job 'b'")
+    # Control characters; the same as one character, and others that begin and end alike.
+    for name, shown in (("c\33]0;", "c?]0; "), ("c\x9d0;\xa0\xdd", "c??0;\xa0\xdd ")):
+        jobs("db", "add", name, *SECOND)
+        assert "\n" + shown in jobs("db", "list"), shown
+        jobs("db", "remove", name)
+    version = one("PRAGMA user_version")
+    sql("PRAGMA user_version = 99")
+    jobs("db", "list", status=1, says="db: these tables were made by another version")
+    jobs("db", "add", "c", *SECOND, status=1, says="another version")
+    sql(f"PRAGMA user_version = {version}")
+    # A database that another user may read, but not write.
+    os.chmod(".", 0o755)
+    for words in ["add", "b", *SECOND], ["run"]:
+        jobs("db", *words, status=1, says="no right to write", **USER)
+    with open("/dev/full", "w", encoding="ascii") as full:
+        jobs("db", "list", status=1, says="standard output", stdout=full)
+    assert one("SELECT count(*) FROM job") == 1
+
+
+TESTS = [fixed_rate, by_cron, how_commands_end, who_ignored_children, whose_output_nobody_reads,
+         kills_at_commits, kills, late_early_and_missed, planned_and_too_late, due_once,
+         serial_runs_wait, serial_runs_are_bounded, later_runs_are_discarded,
+         earlier_runs_are_covered, runs_have_a_limit, nothing_escapes_its_limit, runs_are_stopped,
+         slow_jobs_have_a_lane, quick_jobs_stay_in_theirs, elapsed_time_counts, clock_is_set_back,
+         clock_was_wrong, time_zone_is_changed, its_own_delay_is_no_misfire, upgrades_version_1,
+         jobs_come_and_go, added_at_once, says_what_is_wrong]
+
+
+def run(test):
+    """Returns whether it succeeds, in a directory of its own."""
+    home, Scheduler.running = tempfile.mkdtemp(dir="."), None
+    os.chmod(home, 0o755)
+    os.chdir(home)
+    try:
+        test()
+        return True
+    except Exception:
+        print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="")
+        return False
+    finally:
+        if Scheduler.running and Scheduler.running.process.poll() is None:
+            Scheduler.running.end(signal.SIGKILL)
+        os.chdir("..")
+
+
+def main():
+    # /etc/localtime is to be changed, and control groups of version 2 are where they should be.
+    shutil.copytree("/etc", "etc", symlinks=True)
+    mounts = [("etc", "/etc")]
+    if os.path.exists("/sys/fs/cgroup/unified/cgroup.procs"):
+        mounts.append(("/sys/fs/cgroup/unified", "/sys/fs/cgroup"))
+    for what, where in mounts:
+        subprocess.run(["mount", "--bind", what, where], check=True)
+    for name in "TZ", "PGPASSWORD":
+        os.environ.pop(name, None)
+    tests = [test for test in TESTS if test.__name__ in sys.argv[3:] or not sys.argv[3:]]
+    print(f"# SEED={SEED}\n1..{len(tests)}", flush=True)
+    for number, test in enumerate(tests, 1):
+        verdict = "ok" if run(test) else "not ok"
+        print(f"{verdict} {number} {test.__name__}", flush=True)
+
+
+JOBS, SHIM = map(os.path.abspath, sys.argv[1:3])
+SEED = os.environ.get("SEED", str(time.time_ns()))
+RANDOM = random.Random(SEED)
+if __name__ == "__main__":
+    main()
