@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,15 +26,28 @@ static struct lane {
 	const char	*name;
 	unsigned int	places, busy;
 	struct job	*first, *last;	/* jobs that wait for a place */
-} lanes[] = { { .name = "fast" }, { .name = "slow" } };
+} lanes[] = { { .name = "fast" }, { .name = "slow" }, { .places = UINT_MAX } };
 
-enum { FAST, SLOW, LANES };
+/* In the last one "run" means that executors hold the run. */
+enum { FAST, SLOW, OFFERED };
 
 static struct lane_options options;
 static struct job *to_launch;
 static int epoll_fd;
 static char *cgroup_pattern;	/* of the control groups of runs; NULL: they have none */
 static struct hwtimer *timers;
+
+struct run *run_new(__s64 id, __s64 due)
+{
+	struct run *run = calloc(1, sizeof(*run));
+
+	if (!run)
+		err(1, "run");
+	run->id = id;
+	run->due = due;
+	run->shards = 1;
+	return run;
+}
 
 void runs_append(struct runs *runs, struct run *run)
 {
@@ -144,9 +158,9 @@ static void queue(struct job *job)
 
 	if (job->lane || !job->waiting.first)
 		return;
-	slow = store_slow_runs(job->id, store_now() - options.slow_within, options.slow_time) >
-		options.slow_runs;
-	job->lane = &lanes[slow ? SLOW : FAST];
+	slow = !job->routed && store_slow_runs(job->id, store_now() - options.slow_within,
+					       options.slow_time) > options.slow_runs;
+	job->lane = &lanes[job->routed ? OFFERED : slow ? SLOW : FAST];
 	job->next = NULL;
 	if (job->lane->first)
 		job->lane->last->next = job;
@@ -155,8 +169,12 @@ static void queue(struct job *job)
 	job->lane->last = job;
 }
 
-/* End all waiting and running runs of the job, in favour of a later one. */
-static void cover(struct job *job)
+bool lanes_is_held(const struct job *job)
+{
+	return job->running && job->lane == &lanes[OFFERED];
+}
+
+void lanes_cover(struct job *job)
 {
 	struct run *run;
 
@@ -167,7 +185,10 @@ static void cover(struct job *job)
 	if (!job->running || job->ending)
 		return;
 	job->ending = "covered";
-	kill_run(job);
+	if (lanes_is_held(job))
+		store_cover_held(job->id);
+	else
+		kill_run(job);
 }
 
 /* Let lanes_limit() be called at job->deadline, or now if that is NEVER. */
@@ -195,7 +216,7 @@ static bool has_ended(const struct job *job)
 
 void lanes_end(struct job *job, const char *state)
 {
-	if (!job->running || job->ending || has_ended(job))
+	if (!job->running || job->ending || lanes_is_held(job) || has_ended(job))
 		return;
 	job->ending = state;
 	kill(-job->pid, SIGTERM);
@@ -245,7 +266,7 @@ void lanes_due(struct job *job, struct run *run)
 			return;
 		}
 		if (job->block == BLOCK_COVER)
-			cover(job);
+			lanes_cover(job);
 	}
 	run->queued = clock_ns(CLOCK_MONOTONIC);
 	runs_append(&job->waiting, run);
@@ -253,8 +274,10 @@ void lanes_due(struct job *job, struct run *run)
 	queue(job);
 }
 
-static void fill(struct lane *lane)
+/* Returns whether runs were offered. */
+static bool fill(struct lane *lane)
 {
+	bool offered = false, ok;
 	struct job *job;
 
 	while (lane->busy < lane->places && lane->first) {
@@ -263,7 +286,9 @@ static void fill(struct lane *lane)
 		drop_stale(job);
 		job->missed = 0;
 		job->running = runs_take(&job->waiting);
-		if (!store_started(job->running->id, lane->name)) {
+		ok = lane == &lanes[OFFERED] ? store_offer(job->running->id) :
+			store_started(job->running->id, lane->name);
+		if (!ok) {
 			free(job->running);
 			job->running = NULL;
 			job->lane = NULL;
@@ -274,21 +299,26 @@ static void fill(struct lane *lane)
 		lane->busy++;
 		job->ending = NULL;
 		job->deadline = NEVER;
+		if (lane == &lanes[OFFERED]) {
+			offered = true;
+			continue;
+		}
 		job->next = to_launch;
 		to_launch = job;
 	}
+	return offered;
 }
 
-void lanes_fill(void)
+bool lanes_fill(void)
 {
 	fill(&lanes[FAST]);
 	fill(&lanes[SLOW]);
+	return fill(&lanes[OFFERED]);
 }
 
-/* The run has ended: write its result and free its place. */
-static void finish(struct job *job, const char *state, __s64 took, int status)
+/* The run has ended: free its place. */
+void lanes_let_go(struct job *job)
 {
-	store_ended(job->running->id, state, took, status);
 	free(job->running);
 	job->running = NULL;
 	job->lane->busy--;
@@ -296,10 +326,53 @@ static void finish(struct job *job, const char *state, __s64 took, int status)
 	queue(job);
 }
 
+/* The same, after its result was written. */
+static void finish(struct job *job, const char *state, __s64 took, int status)
+{
+	store_ended(job->running->id, state, took, status);
+	lanes_let_go(job);
+}
+
+/* The job does not wait for a place any more. */
+static void unqueue(struct job *job)
+{
+	struct job **at, *before = NULL;
+
+	for (at = &job->lane->first; *at != job; at = &before->next)
+		before = *at;
+	*at = job->next;
+	if (job->lane->last == job)
+		job->lane->last = before;
+}
+
+void lanes_hold(struct job *job, __s64 id, __s64 due)
+{
+	if (job->running) {
+		if (lanes_is_held(job) && job->ending)
+			store_cover_held(job->id);
+		return;
+	}
+	if (job->lane)
+		unqueue(job);
+	job->running = run_new(id, due);
+	job->ending = NULL;
+	job->lane = &lanes[OFFERED];
+	job->lane->busy++;
+}
+
+bool lanes_have(const struct job *job, __s64 id)
+{
+	const struct run *run;
+
+	for (run = job->waiting.first; run && run->id != id; run = run->next)
+		;
+	return run || (job->running && job->running->id == id);
+}
+
 static void __attribute__((noreturn)) be_child(const struct job *job, pid_t scheduler)
 {
 	sigset_t none;
-	char due[24];
+	char due[24], shard[24], shards[24];
 
 	/* If the scheduler dies, its runs must not continue beside those of the next scheduler. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -314,8 +387,13 @@ static void __attribute__((noreturn)) be_child(const struct job *job, pid_t sche
 	close(STDIN_FILENO);
 	open("/dev/null", O_RDONLY);
 	snprintf(due, sizeof(due), "%lld", job->running->due);
+	snprintf(shard, sizeof(shard), "%lld", job->running->shard);
+	snprintf(shards, sizeof(shards), "%lld", job->running->shards);
 	/* The scheduler's, not the command's. */
 	unsetenv("PGPASSWORD");
+	unsetenv("JOBS_TOKEN");
+	setenv("JOBS_INDEX", shard, 1);
+	setenv("JOBS_TOTAL", shards, 1);
 	setenv("JOBS_NAME", job->name, 1);
 	setenv("JOBS_DUE", due, 1);
 	execvp(job->argv[0], job->argv);
@@ -379,6 +457,7 @@ void lanes_forget(void)
 
 	forget_queue(&lanes[FAST]);
 	forget_queue(&lanes[SLOW]);
+	forget_queue(&lanes[OFFERED]);
 	while ((job = to_launch)) {
 		to_launch = job->next;
 		free(job->running);
@@ -390,7 +469,7 @@ void lanes_forget(void)
 
 void lanes_kill(struct job *job)
 {
-	if (job->running)
+	if (job->running && !lanes_is_held(job))
 		kill_run(job);
 }
 

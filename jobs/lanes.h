@@ -18,6 +18,7 @@ struct run {
 	struct run	*next;
 	__s64		id;
 	__s64		due;
+	__s64		shard, shards;	/* which part it does, of how many */
 	__s64		queued;	/* CLOCK_MONOTONIC, since when it waits */
 };
 
@@ -37,10 +38,12 @@ struct job {
 	enum misfire	misfire;
 	enum block	block;
 	__s64		longest, grace;	/* timeout and grace of struct job_row */
+	bool		routed;		/* its runs are offered to executors */
 
 	/* used by sched.c */
 	struct runs	planned;
 	hwtimer_id	timeout;	/* for the first planned run; 0: none */
+	unsigned int	seen;		/* number of the reading in which its run was held */
 
 	/* used by lanes.c */
 	struct runs	waiting;	/* due runs that wait for a place */
@@ -65,6 +68,7 @@ struct lane_options {
 	__s64		slow_within;	/* ... within this time is on the slow lane */
 };
 
+struct run *run_new(__s64 id, __s64 due);
 void runs_append(struct runs *runs, struct run *run);
 struct run *runs_take(struct runs *runs);
 
@@ -79,11 +83,11 @@ void lanes_setup(const struct lane_options *options, int epoll_fd, struct hwtime
 void lanes_due(struct job *job, struct run *run);
 
 /*
- * lanes_fill() chooses runs for free places and writes to the database that they are started. When
- * that is committed, lanes_launch() starts them. It returns how many could not be started; -1: the
+ * lanes_fill() chooses runs for free places and writes to the database that they are started, or
+ * offered, if the job has a route; returns whether some were offered. When that is committed, lanes_launch() starts them. It returns how many could not be started; -1: the
  * scheduler's lease ended before all were started.
  */
-void lanes_fill(void);
+bool lanes_fill(void);
 int lanes_launch(void);
 
 /* Forget all runs except those whose commands were started. */
@@ -95,6 +99,19 @@ void lanes_kill(struct job *job);
 void lanes_end(struct job *job, const char *state);
 /* The timeout job->limit has expired. */
 void lanes_limit(struct job *job);
+
+/* End all runs of @job, in favour of a later one. */
+void lanes_cover(struct job *job);
+
+/*
+ * Executors hold a run of this job, of which @id is one row: no other may begin. lanes_is_held():
+ * has that been said? lanes_let_go(): they do not any more.
+ */
+void lanes_hold(struct job *job, __s64 id, __s64 due);
+bool lanes_is_held(const struct job *job);
+void lanes_let_go(struct job *job);
+/* Does the job wait or run for this row? */
+bool lanes_have(const struct job *job, __s64 id);
 
 /* The child of @job ended. */
 void lanes_reap(struct job *job);

@@ -11,6 +11,7 @@
  *	times.[ch]	durations, clocks
  *	store.[ch]	the database; store_db.h: what differs between store_sqlite.c, and
  *			store_pg.c with schema_pg.h
+ *	route.[ch]	which executor gets a run; dispatch.[ch]: runs are assigned
  *	lanes.[ch]	running commands: lanes, and block strategies
  *	sched.[ch]	the main loop: timeouts, misfires, the clock
  *	main.c		the command line
@@ -23,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "sched.h"
@@ -43,21 +45,31 @@ static const char summary[] =
 	"  log [NAME]\n"
 	"  trim TIME            forget what became of due times longer ago than that\n"
 	"  run [OPTION]...      until SIGTERM or SIGINT, and until what runs then has ended\n"
+	"  executor [OPTION]... the same, but start only what schedulers assign to it\n"
+	"  executor list\n"
+	"  executor add NAME    print a token for it; executors that are not named so are refused\n"
+	"                       from now on. The token is given to it as JOBS_TOKEN\n"
+	"  executor remove NAME\n"
 	"\n"
 	"DB is the file of a SQLite database, which add makes; or a database in PostgreSQL, which\n"
 	"several schedulers can share, as postgresql://HOST/NAME or 'host=HOST dbname=NAME'; add\n"
 	"makes the tables. A TIME is as 1.5s; ms, s, m, h, d. COMMAND has JOBS_NAME and, in ns since\n"
-	"1970, JOBS_DUE in its environment.";
+	"1970, JOBS_DUE in its environment, and JOBS_INDEX, from 0, of JOBS_TOTAL.";
 
 /* What the options say, as they are written. */
 static struct given {
 	char	*cron, *zone, *dst, *every, *at, *first, *misfire, *block, *timeout, *grace;
+	char	*route, *tags, *name;
+	int	broadcast, again;
 	char	*window, *fast, *slow, *slow_time, *slow_runs, *slow_within;
 } given;
 
 /* A file name may have any bytes, whatever the locale is. */
 #define OPTION(name, variable, value, what)						\
 	{ name, 0, 0, G_OPTION_ARG_FILENAME, &given.variable, what, value }
+
+#define FLAG(name, what)								\
+	{ #name, 0, 0, G_OPTION_ARG_NONE, &given.name, what, NULL }
 
 static const GOptionEntry no_options[] = { { } };
 
@@ -79,18 +91,30 @@ static const GOptionEntry define_options[] = {
 	OPTION("timeout", timeout, "TIME", "a run that takes longer is ended: SIGTERM to its process "
 	       "group"),
 	OPTION("grace", grace, "TIME", "and SIGKILL so much later [10s]"),
+	OPTION("route", route, "WAY", "to which executor: first, last, round-robin [default with "
+	       "--tags], random, hash, lfu, lru, failover, busyover. Otherwise it runs at its "
+	       "scheduler"),
+	OPTION("tags", tags, "TAG[,TAG]...", "only to executors with these"),
+	FLAG(broadcast, "each executor gets a run"),
+	FLAG(again, "a run that was interrupted, because its machine failed, is run again, once"),
 	{ }
 };
 
-static const GOptionEntry run_options[] = {
-	OPTION("window", window, "TIME", "how far ahead jobs are read from the database [5s]. In "
-	       "PostgreSQL, the lease is three fifths of it: then others take over"),
-	OPTION("fast", fast, "N", "how many may run at a time [16]"),
-	OPTION("slow", slow, "N", "how many of the slow ones may, beside these [4]"),
-	OPTION("slow-time", slow_time, "TIME", "a run that takes longer is slow [500ms]"),
-	OPTION("slow-runs", slow_runs, "N", "with more slow runs a job is slow [10]"),
-	OPTION("slow-within", slow_within, "TIME", "if these ended within this time [1m]"),
-	{ }
+#define RUN_OPTIONS									\
+	OPTION("window", window, "TIME", "how far ahead jobs are read from the database [5s]. In "	\
+	       "PostgreSQL, the lease is three fifths of it: then others take over"),	\
+	OPTION("fast", fast, "N", "how many may run at a time [16]"),			\
+	OPTION("slow", slow, "N", "how many of the slow ones may, beside these [4]"),	\
+	OPTION("slow-time", slow_time, "TIME", "a run that takes longer is slow [500ms]"),	\
+	OPTION("slow-runs", slow_runs, "N", "with more slow runs a job is slow [10]"),	\
+	OPTION("slow-within", slow_within, "TIME", "if these ended within this time [1m]")
+
+static const GOptionEntry run_options[] = { RUN_OPTIONS, { } };
+
+static const GOptionEntry executor_options[] = {
+	OPTION("name", name, "NAME", "[HOST:PID]"),
+	OPTION("tags", tags, "TAG[,TAG]...", "what it has, for jobs with --tags"),
+	RUN_OPTIONS, { }
 };
 
 static void __attribute__((noreturn, format(printf, 1, 2))) misuse(const char *format, ...)
@@ -236,6 +260,16 @@ static void define(bool add, const char *name, char **command)
 	row.block = word("--block", given.block, blocks, 3);
 	row.timeout = duration("--timeout", given.timeout, NS_PER_MS, NEVER);
 	row.grace = duration("--grace", given.grace, 0, 10 * NS_PER_S);
+	row.tags = given.tags;
+	row.again = given.again;
+	if (given.route)
+		row.route = routes[word("--route", given.route, routes, ROUTE_BROADCAST)];
+	else if (given.tags && !given.broadcast)
+		row.route = routes[ROUTE_ROUND_ROBIN];
+	if (given.broadcast && given.route)
+		misuse("--route or --broadcast, but not both");
+	if (given.broadcast)
+		row.route = routes[ROUTE_BROADCAST];
 	read_schedule(&row, &schedule);
 	if (!*command)
 		misuse("there is no COMMAND for job '%s'", name);
@@ -360,12 +394,13 @@ static void show_log(char **arguments, char **command __attribute__((unused)))
 	}
 }
 
-static void run(char **arguments __attribute__((unused)),
-		char **command __attribute__((unused)))
+static struct sched_options sched_options(bool executes)
 {
 	__s64 window = duration("--window", given.window, 100 * NS_PER_MS, 5 * NS_PER_S);
-	const struct sched_options sched = {
+
+	return (struct sched_options){
 		.window = window,
+		.executes = executes,
 		.lanes = {
 			.window = window,
 			.fast_places = count("--fast", given.fast, 1, 16),
@@ -375,10 +410,81 @@ static void run(char **arguments __attribute__((unused)),
 			.slow_within = duration("--slow-within", given.slow_within, 0, 60 * NS_PER_S),
 		},
 	};
+}
+
+static void run(char **arguments __attribute__((unused)),
+		char **command __attribute__((unused)))
+{
+	const struct sched_options sched = sched_options(false);
 
 	store_open(database, false);
-	store_lock(database, window / 5 * 3);
+	store_lock(database, sched.window / 5 * 3);
 	sched_run(&sched);
+}
+
+static void execute(void)
+{
+	const struct sched_options sched = sched_options(true);
+	const struct executor_row as = {
+		.name = given.name, .tags = given.tags ?: "", .token = getenv("JOBS_TOKEN"),
+		.places = sched.lanes.fast_places,
+	};
+
+	store_open(database, false);
+	store_join(&as, sched.window / 5 * 3);
+	sched_run(&sched);
+}
+
+static void add_executor(const char *name)
+{
+	unsigned char random[16];
+	char token[2 * sizeof(random) + 1];
+	size_t i;
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		err(1, "getrandom");
+	for (i = 0; i < sizeof(random); i++)
+		sprintf(token + 2 * i, "%02x", random[i]);
+	if (!store_add_executor(name, token))
+		errx(1, "executor '%s' was added before", name);
+	if (store_commit())
+		puts(token);
+}
+
+static void list_executors(void)
+{
+	struct executor_row row;
+
+	printf("%-24s %-16s %6s %6s  %s\n", "EXECUTOR", "TAGS", "PLACES", "RUNS", "STATE");
+	while (store_each_executor(&row)) {
+		show_text(24, row.name);
+		show_text(16, row.tags);
+		if (row.places == NEVER)
+			printf("%6s %6s  absent\n", "-", "-");
+		else
+			printf("%6lld %6lld  %s\n", row.places, row.runs, row.left < 0 ? "gone" :
+			       !row.places ? "ending" : row.silent ? "silent" : "ready");
+	}
+}
+
+static void executor(char **arguments, char **command __attribute__((unused)))
+{
+	const char *what = arguments[0], *name = what ? arguments[1] : NULL;
+
+	if (!what) {
+		execute();
+		return;
+	}
+	store_open(database, false);
+	if (!strcmp(what, "list") && !name)
+		list_executors();
+	else if (!strcmp(what, "add") && name && *name)
+		add_executor(name);
+	else if (strcmp(what, "remove") || !name)
+		misuse("executor takes list, add NAME, or remove NAME");
+	else if (!store_remove_executor(name))
+		errx(1, "no executor '%s' was added", name);
+	store_commit();
 }
 
 static const struct command {
@@ -396,6 +502,7 @@ static const struct command {
 	{ "log", show_log, "NAME", 0, 1, no_options },
 	{ "trim", trim, "TIME", 1, 1, no_options },
 	{ "run", run, NULL, 0, 0, run_options },
+	{ "executor", executor, NULL, 0, 2, executor_options },
 };
 
 static void add_group(GOptionContext *context, const char *name, const char *title,
@@ -416,7 +523,7 @@ static void help(void)
 	g_option_context_set_help_enabled(context, false);
 	g_option_context_set_summary(context, summary);
 	add_group(context, "add", "add and change:", define_options);
-	add_group(context, "run", "run:", run_options);
+	add_group(context, "run", "run and executor:", run_options);
 	text = g_option_context_get_help(context, false, NULL);
 	fputs(text, stdout);
 	g_free(text);

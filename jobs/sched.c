@@ -45,6 +45,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "dispatch.h"
 #include "sched.h"
 
 #define EVENTS		64
@@ -59,10 +60,12 @@
 static __s64 window;
 static struct hwtimer *timers;
 static int epoll_fd, clock_fd, signal_fd;
+static bool executes;		/* this is an executor */
 static bool stopping;
 static bool lost;		/* the database, or the lease of this scheduler */
 static __s64 clock_offset;	/* clock of due times minus CLOCK_MONOTONIC */
 static __s64 scanned;		/* CLOCK_MONOTONIC when the last complete scan began; 0: none did */
+static unsigned int reading;	/* number of the last one of what executors hold */
 static __s64 steps = NEVER;	/* of the clock, for which due times were calculated */
 static char *zone;		/* name of the machine's time zone then */
 
@@ -101,7 +104,8 @@ void job_put(struct job *job)
 	if (job->planned.first || job->waiting.first || job->running || job->timeout ||
 	    job->limit)
 		return;
-	store_release(job->id);
+	if (!executes)
+		store_release(job->id);
 	tdelete(job, &jobs, compare_jobs);
 	free_job(job);
 }
@@ -134,6 +138,12 @@ static struct job *job_make(const struct job_row *row)
 	job->block = row->block;
 	job->longest = row->timeout;
 	job->grace = row->grace;
+	job->routed = row->route && !executes;
+	/* The scheduler has decided already. */
+	if (executes) {
+		job->misfire = MISFIRE_ALL;
+		job->block = BLOCK_SERIAL;
+	}
 	if (!row_schedule(row, &job->schedule)) {
 		free(job);
 		return NULL;
@@ -161,13 +171,7 @@ static struct job *job_find(__s64 id)
 
 static void job_plan(struct job *job, __s64 id, __s64 due)
 {
-	struct run *run = malloc(sizeof(*run));
-
-	if (!run)
-		err(1, "job '%s'", job->name);
-	run->id = id;
-	run->due = due;
-	runs_append(&job->planned, run);
+	runs_append(&job->planned, run_new(id, due));
 }
 
 /* Start the runs that are due, and schedule a timeout for the others. */
@@ -243,6 +247,8 @@ static void forget_job(const void *node, VISIT visit, void *all)
 	while ((run = runs_take(&job->planned)) || (run = runs_take(&job->waiting)))
 		free(run);
 	job->missed = 0;
+	if (lanes_is_held(job))
+		lanes_let_go(job);
 	/* It may be for a due time that is far off, by a clock that was set since. */
 	if (job->timeout)
 		must(hwtimer_touch(timers, job->timeout, 0), "hwtimer_touch");
@@ -285,14 +291,17 @@ static bool recover(bool first)
 	__s64 run, id, due;
 	struct job_row row;
 	struct job *job;
+	bool held;
 
-	while (store_each_planned(first, &run, &id, &due)) {
+	while (store_each_planned(first, &run, &id, &due, &held)) {
 		job = job_find(id);
 		if (!job && store_job(id, &row))
 			job = job_make(&row);
 		if (!job)
 			continue;
-		job_plan(job, run, due);
+		/* Of one that is held, hold_runs() learns. */
+		if (!held)
+			job_plan(job, run, due);
 		planned++;
 		if (job->timeout)
 			must(hwtimer_touch(timers, job->timeout, 0), "hwtimer_touch");
@@ -310,7 +319,7 @@ static bool recover(bool first)
 		return false;
 	}
 	printf("%s; found %d planned, %d interrupted\n",
-	       first ? "running" : "another scheduler ended", planned, interrupted);
+	       first ? "running" : "another one ended", planned, interrupted);
 	fflush(stdout);
 	return planned >= PLAN_MAX;
 }
@@ -366,13 +375,87 @@ out:
 static void end_stopped(void)
 {
 	struct job *job;
+	bool covered;
 	__s64 id;
 
-	while ((id = store_each_stopped())) {
+	while ((id = store_each_stopped(&covered))) {
 		job = job_find(id);
-		if (job)
+		if (job && covered)
+			lanes_cover(job);
+		else if (job)
 			lanes_end(job, "stopped");
 	}
+}
+
+static void find_ended(const void *node, VISIT visit, void *to)
+{
+	struct job *job = *(struct job *const *)node;
+
+	if ((visit == postorder || visit == leaf) && lanes_is_held(job) && job->seen != reading)
+		g_ptr_array_add(to, job);
+}
+
+/* Read which jobs have runs that executors hold, and assign those that nobody holds. */
+static void hold_runs(void)
+{
+	GPtrArray *ended = g_ptr_array_new();
+	__s64 run, id, due;
+	struct job *job;
+	unsigned int i;
+
+	dispatch();
+	reading++;
+	while (store_each_held(&run, &id, &due)) {
+		job = job_find(id);
+		if (!job)
+			continue;
+		job->seen = reading;
+		lanes_hold(job, run, due);
+	}
+	/* If that could not be read, nothing has ended. */
+	if (store_owned())
+		twalk_r(jobs, find_ended, ended);
+	for (i = 0; i < ended->len; i++) {
+		job = ended->pdata[i];
+		lanes_let_go(job);
+		job_put(job);
+	}
+	g_ptr_array_free(ended, true);
+}
+
+/* What an executor does instead of planning: take the runs that are assigned to it. */
+static void take_runs(void)
+{
+	__s64 id, due, number, shard, shards;
+	struct job_row row;
+	struct job *job;
+	struct run *run;
+
+	if (stopping)
+		store_hand_back();
+	while (!stopping && store_each_assigned(&number, &id, &due, &shard, &shards)) {
+		job = job_find(id);
+		if (!job && store_job(id, &row))
+			job = job_make(&row);
+		if (!job || lanes_have(job, number))
+			continue;
+		run = run_new(number, due);
+		run->shard = shard;
+		run->shards = shards;
+		lanes_due(job, run);
+	}
+}
+
+/* Another process has assigned or ended runs, or wants them to end. */
+static void look(void)
+{
+	store_renew();
+	follow_clock();
+	end_stopped();
+	if (executes)
+		take_runs();
+	else if (!stopping)
+		hold_runs();
 }
 
 /* Returns false if there may be more to plan. */
@@ -383,22 +466,25 @@ static bool scan(void)
 	bool more;
 	int n;
 
+	if (executes || stopping) {
+		look();
+		return true;
+	}
 	store_renew();
 	follow_clock();
 	end_stopped();
-	if (stopping)
-		return true;
 	more = recover(follow_time());
 	now = store_now();
 	for (n = 0; n < PLAN_MAX; n++) {
 		if (!store_first_due(now + window, &row)) {
 			if (!more)
 				scanned = began;
-			return !more;
+			break;
 		}
 		plan_job(&row, now);
 	}
-	return false;
+	hold_runs();
+	return n < PLAN_MAX && !more;
 }
 
 static void scan_later(bool now)
@@ -414,7 +500,7 @@ static void print_running(const void *node, VISIT visit, void *to)
 {
 	const struct job *job = *(struct job *const *)node;
 
-	if ((visit == postorder || visit == leaf) && job->running)
+	if ((visit == postorder || visit == leaf) && job->running && !lanes_is_held(job))
 		fprintf(to, "%s%lld", ftell(to) > 1 ? "," : "", job->id);
 }
 
@@ -422,6 +508,20 @@ static void kill_running(const void *node, VISIT visit, int depth __attribute__(
 {
 	if (visit == postorder || visit == leaf)
 		lanes_kill(*(struct job *const *)node);
+}
+
+static void watch(int fd, void *data)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = data };
+
+	if (fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		err(1, "epoll_ctl");
+}
+
+static void watch_wakes(void)
+{
+	if (store_fd() >= 0)
+		watch(store_fd(), NULL);
 }
 
 /* Try to connect to the database again, and schedule what was forgotten. */
@@ -445,7 +545,8 @@ static void try_again(void)
 	lost = false;
 	if (resumed == TAKEN_OVER)
 		twalk(jobs, kill_running);
-	if (!stopping)
+	watch_wakes();
+	if (!stopping && !executes)
 		recover(true);
 }
 
@@ -522,19 +623,12 @@ static void signal_readable(void)
 		forget_runs();
 }
 
-static void watch(int fd, void *data)
-{
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = data };
-
-	if (fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event))
-		err(1, "epoll_ctl");
-}
-
 static void open_all(const struct sched_options *options)
 {
 	sigset_t signals;
 
 	window = options->window;
+	executes = options->executes;
 	must(hwtimer_open(&timers, NULL), "hwtimer_open");
 	/* If SIGCHLD were ignored, there would be no children to wait for. */
 	signal(SIGCHLD, SIG_DFL);
@@ -551,6 +645,7 @@ static void open_all(const struct sched_options *options)
 	watch(signal_fd, &signal_fd);
 	watch(clock_fd, &clock_fd);
 	watch_clock();
+	watch_wakes();
 	clock_offset = store_now() - clock_ns(CLOCK_MONOTONIC);
 	lanes_setup(&options->lanes, epoll_fd, timers);
 }
@@ -561,8 +656,8 @@ static void carry_out(void)
 	int again = 1;
 
 	while (again > 0 && !lost) {
-		if (!stopping)
-			lanes_fill();
+		if (!stopping && lanes_fill())
+			dispatch();
 		again = store_commit() ? lanes_launch() : -1;
 	}
 	if (again < 0)
@@ -572,14 +667,21 @@ static void carry_out(void)
 void sched_run(const struct sched_options *options)
 {
 	struct epoll_event events[EVENTS];
+	bool woken;
 	int i, n;
 
 	open_all(options);
+	if (executes) {
+		puts("running");
+		fflush(stdout);
+	}
 	scan_later(!scan());
 	carry_out();
 	/* When stopping, try to record the results of all commands. */
 	while (!stopping || lanes_running() || lost) {
-		n = epoll_wait(epoll_fd, events, EVENTS, -1);
+		/* What woke it may have been read together with an answer. */
+		woken = !lost && store_woken();
+		n = epoll_wait(epoll_fd, events, EVENTS, woken ? 0 : -1);
 		if (n < 0 && errno != EINTR)
 			err(1, "epoll_wait");
 		for (i = 0; i < n; i++) {
@@ -591,9 +693,11 @@ void sched_run(const struct sched_options *options)
 				timers_readable();
 			else if (data == &clock_fd)
 				clock_readable();
-			else
+			else if (data)
 				lanes_reap(data);
 		}
+		if (woken && !lost)
+			look();
 		carry_out();
 	}
 	hwtimer_close(timers);

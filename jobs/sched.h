@@ -10,6 +10,8 @@
 struct sched_options {
 	__s64			window;	/* jobs are read so far ahead; what is later is a misfire */
 	struct lane_options	lanes;
+	/* Start what other processes plan and assign; plan nothing. */
+	bool			executes;
 };
 
 /* Runs until SIGTERM or SIGINT, then waits for running commands. */

@@ -9,6 +9,8 @@
 
 #include "store_db.h"
 
+/* Of the chain of a job's rows: see store.h. */
+#define IN_CHAIN	"(until IS NULL OR until <> due)"
 /* How many rows are deleted in a transaction, for which schedulers wait. */
 #define TRIM_MAX	((__s64)4096)
 
@@ -49,18 +51,20 @@ static const char *const common[QUERIES] = {
 	[UNDO] = "DELETE FROM run WHERE id = $1",
 	[STOP] = "UPDATE run SET stop = 1 WHERE state = 'started' AND job = $1",
 	/* The first condition is that of an index. */
-	[EACH_STOPPED] = "SELECT job FROM run WHERE state IN ('planned', 'started')"
+	[EACH_STOPPED] = "SELECT job, 0 FROM run WHERE state IN ('planned', 'started')"
 		" AND state = 'started' AND stop = 1",
 	[NEXT] = "UPDATE job SET next = $1 WHERE id = $2",
 	[STEPS] = "SELECT steps FROM clock",
 	[STEP] = "UPDATE clock SET steps = $1",
 	[SHIFT] = "UPDATE run SET due = CASE state WHEN 'planned' THEN due + $1 ELSE due END,"
-		" until = until + $1 WHERE job = $2 AND (state = 'planned' OR id ="
-		"	(SELECT max(id) FROM run WHERE job = $2 AND state <> 'planned'))",
+		" until = until + $1 WHERE job = $2 AND " IN_CHAIN " AND (state = 'planned' OR id ="
+		"	(SELECT max(id) FROM run WHERE job = $2 AND " IN_CHAIN
+		"		AND state <> 'planned'))",
 	[UNPLAN] = "DELETE FROM run WHERE job = $1 AND state = 'planned' AND due > $2",
 	[LAST_DUE] = "SELECT max(due) FROM run WHERE job = $1 AND due <= $2",
 	[RECALCULATED] = "UPDATE job SET next = $1, first = $2, steps = $3 WHERE id = $4",
-	[LINK] = "UPDATE run SET until = $1 WHERE id = (SELECT max(id) FROM run WHERE job = $2)",
+	[LINK] = "UPDATE run SET until = $1 WHERE id ="
+		" (SELECT max(id) FROM run WHERE job = $2 AND " IN_CHAIN ")",
 	[SLOW_RUNS] = "SELECT count(*) FROM run WHERE job = $1 AND ended > $2 AND took > $3",
 };
 
@@ -141,7 +145,67 @@ void store_close(void)
 
 void store_lock(const char *name, __s64 lease)
 {
-	db->lock(name, lease);
+	db->lock(name, lease, NULL);
+}
+
+void store_join(const struct executor_row *as, __s64 lease)
+{
+	db->lock(NULL, lease, as);
+}
+
+static void need_executors(void)
+{
+	if (!query_text(EACH_EXECUTOR))
+		errx(1, "executors need a database in PostgreSQL");
+}
+
+bool store_add_executor(const char *name, const char *token)
+{
+	need_executors();
+	db->begin();
+	return write_row(query(KNOW, "ss", name, token));
+}
+
+bool store_remove_executor(const char *name)
+{
+	need_executors();
+	db->begin();
+	write_row(query(EXPEL, "s", name));
+	return write_row(query(FORGET_KNOWN, "s", name));
+}
+
+static bool executor_row(enum query q, bool found, struct executor_row *row)
+{
+	if (!found)
+		return false;
+	*row = (struct executor_row){
+		.id = db->text(q, 0), .name = db->text(q, 1), .tags = db->text(q, 2),
+		.places = db->number(q, 3), .runs = db->number(q, 4), .left = db->number(q, 5),
+		.silent = db->number(q, 6),
+	};
+	return true;
+}
+
+bool store_each_executor(struct executor_row *row)
+{
+	need_executors();
+	return executor_row(EACH_EXECUTOR, each(EACH_EXECUTOR), row);
+}
+
+int store_fd(void)
+{
+	return db->fd ? db->fd() : -1;
+}
+
+bool store_woken(void)
+{
+	return db->woken && db->woken();
+}
+
+void store_wake(void)
+{
+	if (db->wake)
+		db->wake();
 }
 
 bool store_commit(void)
@@ -169,6 +233,12 @@ __s64 store_now(void)
 	return db->now();
 }
 
+static void check_route(const struct job_row *job)
+{
+	if (job->route)
+		need_executors();
+}
+
 static void write_command(__s64 job, char *const *argv)
 {
 	__s64 i;
@@ -181,6 +251,7 @@ void store_add(const struct job_row *job, char *const *argv)
 {
 	__s64 id;
 
+	check_route(job);
 	db->begin();
 	if (store_has(job->name))
 		errx(1, "there is a job '%s' already", job->name);
@@ -196,6 +267,7 @@ bool store_change(const struct job_row *job, char *const *argv)
 {
 	__s64 id;
 
+	check_route(job);
 	db->begin();
 	id = one_number(query(CHANGE, "stsstssntnssns", job->cron, job->cron ? NEVER : job->every,
 			      misfires[job->misfire], blocks[job->block], job->next, job->zone,
@@ -424,12 +496,16 @@ bool store_stop(const char *name)
 	__s64 job = one_number(query(HAS, "s", name));
 
 	db->begin();
+	store_wake();
 	return write_row(query(STOP, "n", job));
 }
 
-__s64 store_each_stopped(void)
+__s64 store_each_stopped(bool *covered)
 {
-	return each(EACH_STOPPED) ? db->number(EACH_STOPPED, 0) : 0;
+	if (!each(EACH_STOPPED))
+		return 0;
+	*covered = db->number(EACH_STOPPED, 1);
+	return db->number(EACH_STOPPED, 0);
 }
 
 __s64 store_skipped(__s64 run, __s64 missed)
@@ -464,6 +540,7 @@ int store_take_over(bool first, __s64 too_late)
 	db->begin();
 	/* These are several queries: each sees what was committed while the one before waited. */
 	if (!query_text(TAKE_OVER) || write_row(query(TAKE_OVER, ""))) {
+		write_row(query(AGAIN, ""));
 		interrupted = write_row(query(INTERRUPT, ""));
 		write_row(query(BURY, ""));
 	}
@@ -471,7 +548,7 @@ int store_take_over(bool first, __s64 too_late)
 	return interrupted;
 }
 
-bool store_each_planned(bool all, __s64 *run, __s64 *job, __s64 *due)
+bool store_each_planned(bool all, __s64 *run, __s64 *job, __s64 *due, bool *held)
 {
 	enum query q = all ? EACH_PLANNED : EACH_ORPHAN;
 
@@ -481,7 +558,97 @@ bool store_each_planned(bool all, __s64 *run, __s64 *job, __s64 *due)
 	*run = db->number(q, 0);
 	*job = db->number(q, 1);
 	*due = db->number(q, 2);
+	*held = db->number(q, 3);
 	return true;
+}
+
+bool store_offer(__s64 run)
+{
+	db->begin();
+	return write_row(query(OFFER, "n", run));
+}
+
+bool store_each_offered(struct offer *offer)
+{
+	const enum query q = EACH_OFFERED;
+
+	if (!query_text(q) || !each(q))
+		return false;
+	*offer = (struct offer){
+		.run = db->number(q, 0), .job = db->number(q, 1), .shard = db->number(q, 2),
+		.shards = db->number(q, 3), .executor = db->text(q, 4), .route = db->text(q, 5),
+		.tags = db->text(q, 6),
+	};
+	return true;
+}
+
+bool store_each_candidate(struct executor_row *row)
+{
+	return executor_row(EACH_CANDIDATE, each(EACH_CANDIDATE), row);
+}
+
+bool store_each_used(__s64 job, const char **name, __s64 *used, __s64 *last)
+{
+	const enum query q = EACH_USED;
+
+	if (!row(db->going_on(q) ? q : query(q, "n", job)))
+		return false;
+	*name = db->text(q, 0);
+	*used = db->number(q, 1);
+	*last = db->number(q, 2);
+	return true;
+}
+
+void store_assign(__s64 run, const struct executor_row *to, __s64 shard, __s64 shards)
+{
+	write_row(query(ASSIGN, "ssnnn", to->id, to->name, shard, shards, run));
+	store_wake();
+}
+
+void store_add_shard(__s64 run, const struct executor_row *to, __s64 shard, __s64 shards)
+{
+	write_row(query(ADD_SHARD, "ssnnn", to->id, to->name, shard, shards, run));
+}
+
+bool store_each_held(__s64 *run, __s64 *job, __s64 *due)
+{
+	const enum query q = EACH_HELD;
+
+	if (!query_text(q) || !each(q))
+		return false;
+	*run = db->number(q, 0);
+	*job = db->number(q, 1);
+	*due = db->number(q, 2);
+	return true;
+}
+
+void store_cover_held(__s64 job)
+{
+	db->begin();
+	if (write_row(query(COVER_HELD, "n", job)))
+		store_wake();
+}
+
+bool store_each_assigned(__s64 *run, __s64 *job, __s64 *due, __s64 *shard, __s64 *shards)
+{
+	const enum query q = EACH_ASSIGNED;
+
+	if (!each(q))
+		return false;
+	*run = db->number(q, 0);
+	*job = db->number(q, 1);
+	*due = db->number(q, 2);
+	*shard = db->number(q, 3);
+	*shards = db->number(q, 4);
+	return true;
+}
+
+void store_hand_back(void)
+{
+	db->begin();
+	write_row(query(NO_PLACES, ""));
+	if (write_row(query(HAND_BACK, "")))
+		store_wake();
 }
 
 bool store_each_run(const char *job, struct run_row *run)

@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "times.h"
+#include "route.h"
 
 enum block { BLOCK_SERIAL, BLOCK_DISCARD, BLOCK_COVER };
 
@@ -30,7 +30,7 @@ struct job_row {
 	__s64		first;		/* not due before this; 0: no limit */
 	__s64		timeout;	/* how long a run may take, or NEVER */
 	__s64		grace;		/* between SIGTERM and SIGKILL */
-	const char	*route;		/* to which executor; NULL: runs at its scheduler */
+	const char	*route;		/* of routes; NULL: it runs at its scheduler */
 	const char	*tags;		/* that the executor must have, "gpu,eu" */
 	bool		again;		/* a run that was interrupted is run again */
 	__s64		steps;		/* store_steps() when next was calculated */
@@ -48,6 +48,37 @@ void store_close(void);
  * the jobs of this one if it begins no transaction for @lease.
  */
 void store_lock(const char *name, __s64 lease);
+
+/* An executor. In PostgreSQL only. */
+struct executor_row {
+	const char	*id, *name, *tags;
+	__s64		places;		/* NEVER: it was added by name, and is not there */
+	__s64		runs;		/* that it has */
+	__s64		left;		/* of its lease */
+	bool		silent;
+	const char	*token;		/* that it knows, or NULL */
+};
+
+/*
+ * Become an executor, with the name, tags, places and token of @as. A process that has this name is
+ * replaced. Ends the program if other names were added, or the token is another one.
+ */
+void store_join(const struct executor_row *as, __s64 lease);
+/* Allow only executors with names that were added, and this one. Returns false if it was. */
+bool store_add_executor(const char *name, const char *token);
+/* Returns false if there is none. */
+bool store_remove_executor(const char *name);
+/* Executors that are there or were added, one per call, until it returns false. */
+bool store_each_executor(struct executor_row *row);
+
+/*
+ * A descriptor that is readable when another process may have called store_wake(), or -1; it
+ * changes with store_resume(). store_woken(): has one, since the last call? store_wake(): when the
+ * transaction is committed.
+ */
+int store_fd(void);
+bool store_woken(void);
+void store_wake(void);
 
 /* The time, by the clock that decides about what is due: the wall clock, or PostgreSQL's. */
 __s64 store_now(void);
@@ -115,7 +146,13 @@ char **store_argv(__s64 job);
  * There are no other transitions. A row that is missed may stand for all due times from due to
  * until; any other row stands for one due time, and until is the job's next. So the rows of
  * a job form a chain without gaps, in the order of their ids, from its first due time to the next
- * one to be planned. If the clock is set back, a due time may come again.
+ * one to be planned. If the clock is set back, a due time may come again. A row whose until is its
+ * due is not in the chain: it is a further shard of a due time, or repeats an interrupted run.
+ *
+ * A planned run of a job with a route is offered when its turn has come, instead of being started.
+ * Then it has a holder: nobody, or the executor that is to start it. Whatever happens to that
+ * executor, its row in the table of executors goes when its lease has ended. So a run that is
+ * planned, and whose holder has no row, is the scheduler's to assign; and only its holder starts it.
  */
 __s64 store_plan(__s64 job, __s64 due, __s64 until, const char *cause);
 void store_missed(__s64 job, __s64 due, __s64 until);
@@ -152,21 +189,52 @@ __s64 store_slow_runs(__s64 job, __s64 since, __s64 took);
 
 /* Let the scheduler of the job end its run. Returns false if none is started. */
 bool store_stop(const char *name);
-/* The jobs whose runs are to be ended: one per call, until it returns 0. */
-__s64 store_each_stopped(void);
+/* The jobs whose runs are to be ended, or @covered: one per call, until it returns 0. */
+__s64 store_each_stopped(bool *covered);
 
 /*
  * Update the rows of schedulers that have ended: started rows become interrupted, and planned rows
  * before @too_late become missed. If the job's misfire policy is once, its oldest planned row stays
- * planned, unless the job's next due time is before @too_late, too. @first: this scheduler has not
- * planned anything. Returns how many were interrupted.
+ * planned, unless the job's next due time is before @too_late, too. What was interrupted is planned
+ * again, once, if the job says so. @first: this scheduler has not planned anything. Returns how
+ * many were interrupted.
  */
 int store_take_over(bool first, __s64 too_late);
 /*
  * Reads planned rows by due time, one per call, until it returns false: those of jobs that no
  * scheduler has, which are this scheduler's from now on; with @all, also those of its other jobs.
+ * @held: it was offered before.
  */
-bool store_each_planned(bool all, __s64 *run, __s64 *job, __s64 *due);
+bool store_each_planned(bool all, __s64 *run, __s64 *job, __s64 *due, bool *held);
+
+/* Offer a planned run to executors. Returns false if the row is gone because the job was removed. */
+bool store_offer(__s64 run);
+
+struct offer {
+	__s64		run, job;
+	__s64		shard, shards;	/* shards: NEVER: it was not assigned yet */
+	const char	*executor;	/* that had it, or "" */
+	const char	*route, *tags;
+};
+
+/* Runs of this scheduler's jobs that are to be assigned, one per call, until it returns false. */
+bool store_each_offered(struct offer *offer);
+/* Executors that take runs, by name, one per call, until it returns false. */
+bool store_each_candidate(struct executor_row *row);
+/* Which executors had the job's last runs: one per call, until it returns false. */
+bool store_each_used(__s64 job, const char **name, __s64 *used, __s64 *last);
+void store_assign(__s64 run, const struct executor_row *to, __s64 shard, __s64 shards);
+/* Plan one more run for the due time of @run. */
+void store_add_shard(__s64 run, const struct executor_row *to, __s64 shard, __s64 shards);
+/* Offered and started runs of this scheduler's jobs that others hold. */
+bool store_each_held(__s64 *run, __s64 *job, __s64 *due);
+/* Cover these runs of the job, except those that are being written to. */
+void store_cover_held(__s64 job);
+
+/* The runs that this executor is to start, one per call, until it returns false. */
+bool store_each_assigned(__s64 *run, __s64 *job, __s64 *due, __s64 *shard, __s64 *shards);
+/* Take no more runs, and give back those that are not started. */
+void store_hand_back(void);
 
 struct run_row {
 	const char	*job, *cause, *state, *lane;

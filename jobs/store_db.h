@@ -12,9 +12,11 @@
 enum query {
 	ADD, ADD_ARGUMENT, CHANGE, FORGET_ARGUMENTS, REMOVE, TRIM, HAS, NEXT_ID, FIRST_DUE, JOB,
 	EACH_JOB, ARGV, PLAN, SKIP, EXTEND, UNDO, MISSED, NEXT, STARTED, ENDED, SLOW_RUNS,
-	TAKE_OVER, INTERRUPT, TOO_LATE, BURY, STOP, EACH_STOPPED,
+	TAKE_OVER, AGAIN, INTERRUPT, TOO_LATE, BURY, STOP, EACH_STOPPED,
 	RELEASE, EACH_PLANNED, EACH_ORPHAN, EACH_RUN, STEPS, STEPS_LOCKED, STEP, SET_BOOT, BASE,
-	EACH_STALE, SHIFT, UNPLAN, LAST_DUE, RECALCULATED, LINK, QUERIES
+	EACH_STALE, SHIFT, UNPLAN, LAST_DUE, RECALCULATED, LINK,
+	OFFER, EACH_OFFERED, EACH_CANDIDATE, EACH_USED, ASSIGN, ADD_SHARD, EACH_HELD, COVER_HELD,
+	EACH_ASSIGNED, NO_PLACES, HAND_BACK, EACH_EXECUTOR, KNOW, FORGET_KNOWN, EXPEL, QUERIES
 };
 
 /* A parameter: a string; or a number, if the string is NULL; or NULL, if that is NEVER, too. */
@@ -46,7 +48,8 @@ struct db {
 	const char	*const *queries;
 	void		(*open)(const char *name, bool create);
 	void		(*close)(void);
-	void		(*lock)(const char *name, __s64 lease);
+	/* @as: NULL: a scheduler. */
+	void		(*lock)(const char *name, __s64 lease, const struct executor_row *as);
 	__s64		(*now)(void);
 	/* By how much now() may differ from what the clock shows. */
 	__s64		(*error)(void);
@@ -55,6 +58,9 @@ struct db {
 	bool		(*commit)(void);
 	bool		(*owned)(void);
 	enum resumed	(*resume)(const char *running);
+	int		(*fd)(void);
+	bool		(*woken)(void);
+	void		(*wake)(void);
 	/* Begin a query. It is executed now, or by row(). */
 	void		(*bind)(enum query q, const struct value *values, int n);
 	/* Go to the next row. If there is none, return false: the query is over. */

@@ -60,6 +60,17 @@
 #define CONNECT_S	"5"
 /* How long a program that is no scheduler may leave a transaction open. */
 #define IDLE_MS		"5000"
+/* A holder that has no row. */
+#define NOBODY		"CAST('00000000-0000-0000-0000-000000000000' AS uuid)"
+/* The condition of indices. */
+#define OPEN		"state IN ('planned', 'started')"
+#define OF_DEAD		"holder IN (SELECT id FROM executor WHERE lease = 0)"
+#define HASHED(token)	"encode(sha256(convert_to(" token ", 'UTF8')), 'hex')"
+/* Those of struct executor_row. */
+#define EXECUTOR_COLUMNS							\
+	"id, name, tags, places,"						\
+	" (SELECT count(*) FROM run WHERE holder = executor.id AND " OPEN "),"	\
+	" lease - now_ns(), CAST(lease - now_ns() < period / 2 AS int)"
 #define PLANNED_RUNS	"(SELECT FROM run WHERE job = job.id AND state = 'planned')"
 
 /*
@@ -69,8 +80,10 @@
 #define CLAIM_PLANNED(condition, most)						\
 	"WITH mine AS (UPDATE job SET owner = " ME " WHERE id IN"		\
 	"	(SELECT id FROM job WHERE (" condition ") AND EXISTS " PLANNED_RUNS	\
-	"		ORDER BY owner, id LIMIT " most " FOR UPDATE SKIP LOCKED) RETURNING id)" \
-	" SELECT run.id, run.job, due FROM run JOIN mine ON mine.id = run.job"	\
+	"		ORDER BY owner, id LIMIT " most						\
+	"		FOR NO KEY UPDATE SKIP LOCKED) RETURNING id)"				\
+	" SELECT run.id, run.job, due, CAST(holder IS NOT NULL AS int)"			\
+	"	FROM run JOIN mine ON mine.id = run.job"				\
 	" WHERE state = 'planned' ORDER BY due"
 
 static const char *const queries[QUERIES] = {
@@ -80,12 +93,12 @@ static const char *const queries[QUERIES] = {
 	/* Jobs with planned runs that nobody has are left to EACH_ORPHAN. */
 	[FIRST_DUE] = "WITH due AS MATERIALIZED (SELECT id FROM job WHERE next <= $1 AND (owner = "
 		ME " OR owner IS NULL AND NOT EXISTS " PLANNED_RUNS ")"
-		"	ORDER BY next LIMIT 64 FOR UPDATE SKIP LOCKED)"
+		"	ORDER BY next LIMIT 64 FOR NO KEY UPDATE SKIP LOCKED)"
 		" UPDATE job SET owner = " ME " FROM due WHERE job.id = due.id"
 		" RETURNING " JOB_COLUMNS,
 	[STARTED] = "UPDATE run SET state = 'started', lane = $1, started = now_ns(), executor ="
-		" (SELECT name FROM executor WHERE id = " ME ")"
-		" WHERE id = $2 AND state = 'planned'",
+		" (SELECT name FROM executor WHERE id = " ME "), holder = " ME
+		" WHERE id = $2 AND state = 'planned' AND (holder IS NULL OR holder = " ME ")",
 	/* The row is interrupted if another scheduler took over the job while the command ran. */
 	[ENDED] = "UPDATE run SET state = $1, ended = now_ns(), took = $2, status = $3"
 		" WHERE id = $4 AND state IN ('planned', 'started')",
@@ -96,17 +109,24 @@ static const char *const queries[QUERIES] = {
 	[TAKE_OVER] = "UPDATE executor SET lease = 0 WHERE id IN"
 		" (SELECT id FROM executor WHERE lease <= now_ns() AND id <> " ME
 		"	FOR UPDATE SKIP LOCKED)",
+	/* The scheduler that has the job, if there is one, assigns what was another one's. */
+	[AGAIN] = "INSERT INTO run (job, due, until, cause, state, shard, shards, holder)"
+		" SELECT job, due, due, 'again', 'planned', shard, shards,"
+		"	CASE WHEN holder = owner THEN NULL ELSE " NOBODY " END"
+		" FROM run JOIN job ON job.id = job WHERE state = 'started' AND " OF_DEAD
+		" AND cause <> 'again' AND again = 1",
 	[INTERRUPT] = "UPDATE run SET state = 'interrupted', ended = now_ns()"
-		" WHERE state = 'started' AND job IN (SELECT job.id FROM job"
-		" JOIN executor ON owner = executor.id WHERE lease = 0)",
+		" WHERE state = 'started' AND " OF_DEAD,
 	[BURY] = "DELETE FROM executor WHERE lease = 0",	/* sets owner to NULL */
 	/* Locks the jobs: nobody claims a run and finds that it is missed. */
 	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE id IN"
 		" (SELECT run.id FROM run JOIN job ON job.id = run.job"
-		"	WHERE state = 'planned' AND due < $1 AND owner IS NULL AND NOT"
+		"	WHERE state = 'planned' AND due < $1 AND owner IS NULL"
+		"	AND cause <> 'again' AND holder IS NULL AND NOT"
 		"	(misfire = 'all' OR misfire = 'once' AND (next IS NULL OR next >= $1) AND due ="
 		"		(SELECT min(due) FROM run AS r"
-		"			WHERE r.job = job.id AND state = 'planned'))"
+		"			WHERE r.job = job.id AND state = 'planned'"
+		"			AND cause <> 'again' AND holder IS NULL))"
 		"	FOR UPDATE SKIP LOCKED)",
 	[RELEASE] = "UPDATE job SET owner = NULL WHERE id = $1 AND owner = " ME,
 	[EACH_PLANNED] = CLAIM_PLANNED("owner IS NULL OR owner = " ME, "1024"),
@@ -114,10 +134,49 @@ static const char *const queries[QUERIES] = {
 	[STEPS_LOCKED] = "SELECT steps FROM clock FOR UPDATE",
 	[EACH_STALE] = "SELECT " JOB_COLUMNS " FROM job WHERE next IS NOT NULL"
 		" AND ($1 = 1 OR steps <> $2) AND (owner IS NULL OR owner = " ME ")"
-		" FOR UPDATE SKIP LOCKED",
+		" FOR NO KEY UPDATE SKIP LOCKED",
 	[EACH_RUN] = "SELECT name, due, until, cause, state, lane, started, took, status"
 		" FROM run JOIN job ON job.id = run.job"
 		" WHERE CAST($1 AS text) IS NULL OR name = $1 ORDER BY due, run.id",
+	[EACH_STOPPED] = "SELECT job, CAST(stop = 2 AS int) FROM run WHERE " OPEN
+		" AND state = 'started' AND stop > 0 AND holder = " ME,
+
+	[OFFER] = "UPDATE run SET holder = " NOBODY
+		" WHERE id = $1 AND state = 'planned' AND holder IS NULL",
+	/* A job may have lost its route since. */
+	[EACH_OFFERED] = "SELECT run.id, run.job, shard, shards, coalesce(executor, ''),"
+		" coalesce(route, 'first'), tags FROM run JOIN job ON job.id = job"
+		" WHERE holder IS NOT NULL AND " OPEN " AND state = 'planned' AND owner = " ME
+		" AND NOT EXISTS (SELECT FROM executor WHERE id = holder) ORDER BY due, run.id",
+	[EACH_CANDIDATE] = "SELECT " EXECUTOR_COLUMNS " FROM executor"
+		" WHERE NOT schedules AND places > 0 AND lease > now_ns() ORDER BY name, id",
+	[EACH_USED] = "SELECT executor, count(*), max(id) FROM (SELECT executor, id FROM run"
+		" WHERE job = $1 AND executor IS NOT NULL ORDER BY due DESC, id DESC LIMIT 100)"
+		" AS latest GROUP BY executor",
+	[ASSIGN] = "UPDATE run SET holder = CAST($1 AS uuid), executor = $2, shard = $3, shards = $4"
+		" WHERE id = $5 AND state = 'planned'",
+	[ADD_SHARD] = "INSERT INTO run (job, due, until, cause, state, holder, executor, shard,"
+		" shards) SELECT job, due, due, cause, state, CAST($1 AS uuid), CAST($2 AS text),"
+		" CAST($3 AS bigint), CAST($4 AS bigint) FROM run"
+		" WHERE id = $5",
+	[EACH_HELD] = "SELECT run.id, job, due FROM run JOIN job ON job.id = job"
+		" WHERE holder IS NOT NULL AND holder <> " ME " AND " OPEN " AND owner = " ME,
+	[COVER_HELD] = "UPDATE run SET stop = 2, state = CASE state WHEN 'planned' THEN 'covered'"
+		" ELSE state END, ended = CASE state WHEN 'planned' THEN now_ns() ELSE ended END"
+		" WHERE id IN (SELECT id FROM run WHERE job = $1 AND holder IS NOT NULL"
+		"	AND holder <> " ME " AND " OPEN " AND stop <> 2 FOR UPDATE SKIP LOCKED)",
+	[EACH_ASSIGNED] = "SELECT id, job, due, shard, coalesce(shards, 1) FROM run"
+		" WHERE holder = " ME " AND " OPEN " AND state = 'planned' ORDER BY due, id",
+	[NO_PLACES] = "UPDATE executor SET places = 0 WHERE id = " ME,
+	[HAND_BACK] = "UPDATE run SET holder = " NOBODY " WHERE holder = " ME " AND " OPEN
+		" AND state = 'planned'",
+	[EACH_EXECUTOR] = "SELECT " EXECUTOR_COLUMNS " FROM executor WHERE NOT schedules"
+		" UNION ALL SELECT NULL, name, '', NULL, NULL, NULL, 0 FROM known"
+		"	WHERE name NOT IN (SELECT name FROM executor WHERE NOT schedules)"
+		" ORDER BY name",
+	[KNOW] = "INSERT INTO known VALUES ($1, " HASHED("$2") ") ON CONFLICT DO NOTHING",
+	[FORGET_KNOWN] = "DELETE FROM known WHERE name = $1",
+	[EXPEL] = "UPDATE executor SET lease = 0 WHERE name = $1 AND NOT schedules",
 };
 
 static const char *database;
@@ -126,10 +185,12 @@ static bool writing;
 static __s64 clock_offset;	/* PostgreSQL's clock minus CLOCK_MONOTONIC, or less */
 
 static char me[40];		/* the id; "": this is no scheduler */
-static char name[128];		/* of this scheduler, for people */
+static char name[128];		/* of this process, for people */
+static const struct executor_row *executor;	/* what it joined as; NULL: it is a scheduler */
 static __s64 lease;
 static __s64 lease_end;		/* CLOCK_BOOTTIME, which goes on while the machine is suspended */
 static bool told;		/* that the connection was lost */
+static bool waking;		/* COMMIT is to wake others */
 static bool taken_over;		/* begin() found that the row of this scheduler is gone */
 
 /* A query's rows. */
@@ -179,6 +240,7 @@ static void lost(const char *why)
 	PQfinish(conn);
 	conn = NULL;
 	writing = false;
+	waking = false;
 }
 
 /* When to give up waiting: another scheduler should not take over because this one waited. */
@@ -321,6 +383,8 @@ static void bind(enum query q, const struct value *values, int n)
 		memcpy(result->values, values, sizeof(result->values));
 		result->next = results;
 		results = result;
+		/* The job's scheduler waits for this. */
+		waking |= !!executor;
 	}
 	run_query(q, values, n);
 }
@@ -404,7 +468,8 @@ static bool commit(void)
 	for (q = 0; q < QUERIES; q++)
 		reset(q);
 	if (writing && conn) {
-		result = execute("COMMIT");
+		result = execute(waking ? "NOTIFY jobs; COMMIT" : "COMMIT");
+		waking = false;
 		/* A transaction that cannot be committed is rolled back without an error. */
 		if (result && strcmp(PQcmdStatus(result), "COMMIT"))
 			lost("the transaction was rolled back");
@@ -453,31 +518,54 @@ static void set_session(void)
 {
 	char sql[224];
 
-	snprintf(sql, sizeof(sql), DURABLE "SET jobs.scheduler = '%s';"
+	snprintf(sql, sizeof(sql), DURABLE "LISTEN jobs; SET jobs.scheduler = '%s';"
 		 "SET idle_in_transaction_session_timeout = %lld; SET statement_timeout = %lld",
 		 me, lease / 3 / NS_PER_MS, lease / NS_PER_MS);
 	PQclear(execute(sql));
 }
 
-/* Become a new scheduler. */
+/* Let the process go that has the name of this executor: see begin(). */
+static void replace(void)
+{
+	if (taken_over && ask("SELECT count(*) FROM executor WHERE NOT schedules AND lease > now_ns()"
+			      " AND name = current_setting('jobs.name')", 0))
+		errx(1, "another executor has the name %s now", name);
+	PQclear(execute("UPDATE executor SET lease = 0 WHERE NOT schedules"
+			" AND name = current_setting('jobs.name')"));
+}
+
+/* Become a new scheduler or executor. */
 static void enroll(void)
 {
-	const char *value = name;
+	const char *const values[] = {
+		name, executor ? executor->tags : "", executor ? executor->token : NULL
+	};
 	PGresult *result;
-	char sql[128];
+	char sql[512];
 
-	snprintf(sql, sizeof(sql), "INSERT INTO executor (name, lease)"
-		 " VALUES ($1, now_ns() + %lld) RETURNING id", lease);
+	snprintf(sql, sizeof(sql), "INSERT INTO executor (name, lease, period, schedules, places,"
+		 " tags) SELECT $1, now_ns() + %lld, %lld, %s, %lld, $2 WHERE %s OR NOT EXISTS"
+		 " (SELECT FROM known) OR EXISTS (SELECT FROM known WHERE name = $1 AND token = "
+		 HASHED("$3") ") RETURNING id", lease, lease, executor ? "false" : "true",
+		 executor ? executor->places : 0, executor ? "false" : "true");
+	execute_with("SELECT set_config('jobs.name', $1, false)", name);
+	PQclear(execute("BEGIN"));
+	if (executor)
+		replace();
 	if (!conn)
 		return;
-	result = check(PQsendQueryParams(conn, sql, 1, NULL, &value, NULL, NULL, 0));
+	result = check(PQsendQueryParams(conn, sql, 3, NULL, values, NULL, NULL, 0));
+	if (result && !PQntuples(result))
+		errx(1, "no executor '%s' with this token was added", name);
 	if (result)
 		snprintf(me, sizeof(me), "%s", PQgetvalue(result, 0, 0));
 	PQclear(result);
+	PQclear(execute("COMMIT"));
 	set_session();
 }
 
-static void lock(const char *path __attribute__((unused)), __s64 wanted)
+static void lock(const char *path __attribute__((unused)), __s64 wanted,
+		 const struct executor_row *as)
 {
 	char host[100] = "";
 
@@ -485,8 +573,39 @@ static void lock(const char *path __attribute__((unused)), __s64 wanted)
 		errx(1, "with PostgreSQL, --window must be from 1s to 30d");
 	gethostname(host, sizeof(host) - 1);
 	snprintf(name, sizeof(name), "%s:%d", host, getpid());
+	if (as && as->name)
+		snprintf(name, sizeof(name), "%s", as->name);
+	executor = as;
 	lease = wanted;
 	enroll();
+}
+
+static int notified_fd(void)
+{
+	return conn ? PQsocket(conn) : -1;
+}
+
+static bool woken(void)
+{
+	PGnotify *notify;
+	bool by_other = false;
+
+	if (!conn)
+		return false;
+	if (!PQconsumeInput(conn)) {
+		lost(PQerrorMessage(conn));
+		return false;
+	}
+	while ((notify = PQnotifies(conn))) {
+		by_other |= notify->be_pid != PQbackendPID(conn);
+		PQfreemem(notify);
+	}
+	return by_other;
+}
+
+static void wake(void)
+{
+	waking = true;
 }
 
 /* Upgrade the tables of an earlier version, unless a scheduler of that version still uses them. */
@@ -529,6 +648,11 @@ static void check_tables(void)
 	PQclear(row);
 }
 
+/* What was to be started by this process, but was not. */
+#define UNSTART(executor)							\
+	"UPDATE run SET state = 'planned', lane = NULL, started = NULL, executor = " executor	\
+	" WHERE state = 'started' AND holder = " ME " AND job <> ALL (CAST($1 AS bigint[]))"
+
 static enum resumed resume(const char *running)
 {
 	struct result *result;
@@ -556,9 +680,8 @@ static enum resumed resume(const char *running)
 		reset(ENDED);
 	}
 	/* A job has one command at a time. If it runs, then none waits to be started. */
-	execute_with("UPDATE run SET state = 'planned', lane = NULL, started = NULL,"
-		     " executor = NULL WHERE state = 'started' AND job IN (SELECT id FROM job"
-		     " WHERE owner = " ME " AND id <> ALL (CAST($1 AS bigint[])))", running);
+	execute_with(executor ? UNSTART("executor, holder = holder") :
+		     UNSTART("NULL, holder = NULL"), running);
 	execute_with("UPDATE job SET owner = NULL WHERE owner = " ME
 		     " AND id <> ALL (CAST($1 AS bigint[]))", running);
 	if (!conn)
@@ -613,6 +736,6 @@ static void close_database(void)
 const struct db db_pg = {
 	.queries = queries, .open = open_database, .close = close_database, .lock = lock,
 	.now = now, .error = clock_error, .begin = begin, .commit = commit, .owned = owned,
-	.resume = resume, .bind = bind, .row = row, .going_on = going_on, .reset = reset,
-	.changes = changes, .text = text, .number = number,
+	.resume = resume, .fd = notified_fd, .woken = woken, .wake = wake, .bind = bind, .row = row,
+	.going_on = going_on, .reset = reset, .changes = changes, .text = text, .number = number,
 };

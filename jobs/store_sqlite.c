@@ -113,14 +113,17 @@ static const char *const queries[QUERIES] = {
 		" WHERE id = $2 AND state = 'planned'",
 	[ENDED] = "UPDATE run SET state = $1, ended = now_ns(), took = $2, status = $3"
 		" WHERE id = $4",
+	[AGAIN] = "INSERT INTO run (job, due, until, cause, state)"
+		" SELECT job, due, due, 'again', 'planned' FROM run JOIN job ON job.id = job"
+		" WHERE state = 'started' AND cause <> 'again' AND again = 1",
 	[INTERRUPT] = "UPDATE run SET state = 'interrupted', ended = now_ns()"
 		" WHERE state = 'started'",
-	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE state = 'planned' AND due < $1 AND NOT"
-		" EXISTS (SELECT 1 FROM job WHERE id = run.job AND (misfire = 'all' OR misfire = 'once'"
+	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE state = 'planned' AND due < $1"
+		" AND cause <> 'again' AND NOT EXISTS (SELECT 1 FROM job WHERE id = run.job AND (misfire = 'all' OR misfire = 'once'"
 		"	AND (next IS NULL OR next >= $1)"
 		"	AND run.due = (SELECT min(due) FROM run"
-		"		WHERE job = job.id AND state = 'planned')))",
-	[EACH_PLANNED] = "SELECT id, job, due FROM run WHERE state = 'planned' ORDER BY due",
+		"		WHERE job = job.id AND state = 'planned' AND cause <> 'again')))",
+	[EACH_PLANNED] = "SELECT id, job, due, 0 FROM run WHERE state = 'planned' ORDER BY due",
 	[STEPS_LOCKED] = "SELECT steps FROM clock",
 	[SET_BOOT] = "UPDATE clock SET boot = $1, base = $2 WHERE boot IS NOT $1",
 	[BASE] = "SELECT base FROM clock",
@@ -284,11 +287,14 @@ static void go_to_wal(void)
 }
 
 /* The lock belongs to the process: children do not inherit it, and it ends with the process. */
-static void lock_file(const char *path, __s64 lease __attribute__((unused)))
+static void lock_file(const char *path, __s64 lease __attribute__((unused)),
+		      const struct executor_row *as)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	char *name;
 
+	if (as)
+		errx(1, "executors need a database in PostgreSQL");
 	/* The real path, in case the database was opened through a link. */
 	if (asprintf(&name, "%s-lock", sqlite3_db_filename(db, "main")) < 0)
 		err(1, "lock");
@@ -333,7 +339,7 @@ static bool make_tables(int old)
 /* A scheduler of the old version must not use the new tables. */
 static void upgrade(const char *path)
 {
-	lock_file(path, 0);
+	lock_file(path, 0, NULL);
 	if (make_tables(version()))
 		warnx("%s: upgraded to version " SCHEMA_VERSION " of the tables", path);
 	close(lock_fd);
