@@ -38,6 +38,19 @@ __s64 schedule_next(const struct schedule *s, __s64 due, __s64 after)
 	return next < 0 ? NEVER : next * NS_PER_S;
 }
 
+/* The finalizer of SplitMix64 */
+static __u64 mix(__u64 x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+	x = (x ^ x >> 27) * 0x94d049bb133111eb;
+	return x ^ x >> 31;
+}
+
+__s64 jitter_of(__s64 job, __s64 due, __s64 jitter)
+{
+	return mix(mix(job) + due) % (jitter + 1);
+}
+
 struct plan plan_due(const struct schedule *s, enum misfire misfire, __s64 due, __s64 now,
 		     __s64 tolerance)
 {
@@ -48,6 +61,12 @@ struct plan plan_due(const struct schedule *s, enum misfire misfire, __s64 due, 
 		.missed = NEVER, .next = schedule_next(s, due, due),
 	};
 
+	if (s->from_end) {
+		/* If it is not run, this is the end. */
+		plan.missed = plan.run ? NEVER : due;
+		plan.next = plan.run ? NEVER : now + s->every;
+		return plan;
+	}
 	if (!plan.run)
 		plan.missed = due;
 	else if (misfire != MISFIRE_ALL && plan.next != NEVER && plan.next < now)

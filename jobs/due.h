@@ -13,6 +13,7 @@
 struct schedule {
 	__s64		every;		/* 0: by cron, or once */
 	bool		once;
+	bool		from_end;	/* every so many ns after the last run has ended */
 	__s64		first;		/* not before this; 0: no limit */
 	struct cron	cron;
 	GTimeZone	*zone;		/* for cron; NULL: the machine's */
@@ -33,9 +34,12 @@ struct plan {
 	__s64		next;		/* the next one to be planned */
 };
 
+/* How much later than @due the job is to start, up to @jitter: always the same of a due time. */
+__s64 jitter_of(__s64 job, __s64 due, __s64 jitter);
+
 /*
  * The job is due at @due, which is close or past. It is a misfire if it is later than @tolerance:
- * the window, and as long as the scheduler itself was held up.
+ * the window, its jitter, and as long as the scheduler itself was held up.
  */
 struct plan plan_due(const struct schedule *s, enum misfire misfire, __s64 due, __s64 now,
 		     __s64 tolerance);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -37,26 +38,34 @@ static int epoll_fd;
 static char *cgroup_pattern;	/* of the control groups of runs; NULL: they have none */
 static struct hwtimer *timers;
 
-struct run *run_new(__s64 id, __s64 due)
+struct run *run_new(const struct planned *planned)
 {
 	struct run *run = calloc(1, sizeof(*run));
 
 	if (!run)
 		err(1, "run");
-	run->id = id;
-	run->due = due;
-	run->shards = 1;
+	run->id = planned->run;
+	run->due = planned->due;
+	run->start = planned->due;
+	run->why = planned->why;
+	run->shard = planned->shard;
+	run->shards = planned->shards;
 	return run;
 }
 
-void runs_append(struct runs *runs, struct run *run)
+void runs_insert(struct runs *runs, struct run *run)
 {
-	run->next = NULL;
-	if (runs->first)
-		runs->last->next = run;
-	else
-		runs->first = run;
-	runs->last = run;
+	struct run **at = &runs->first;
+
+	/* Nearly always it is the last one. */
+	if (runs->first && runs->last->start <= run->start)
+		at = &runs->last->next;
+	while (*at && (*at)->start <= run->start)
+		at = &(*at)->next;
+	run->next = *at;
+	*at = run;
+	if (!run->next)
+		runs->last = run;
 }
 
 struct run *runs_take(struct runs *runs)
@@ -250,7 +259,8 @@ static void drop_stale(struct job *job)
 
 	if (job->misfire == MISFIRE_ALL)
 		return;
-	while ((run = job->waiting.first) && run->next && run->queued < stale) {
+	while ((run = job->waiting.first) && run->why == WHY_SCHEDULE && run->next &&
+	       run->queued < stale) {
 		runs_take(&job->waiting);
 		job->missed = store_skipped(run->id, job->missed);
 		free(run);
@@ -260,7 +270,9 @@ static void drop_stale(struct job *job)
 void lanes_due(struct job *job, struct run *run)
 {
 	if (job->running || job->waiting.first) {
-		if (job->block == BLOCK_DISCARD) {
+		/* A retry is of an earlier run than what covers that. */
+		if (job->block == BLOCK_DISCARD ||
+		    (job->block == BLOCK_COVER && run->why == WHY_RETRY)) {
 			store_ended(run->id, "discarded", NEVER, NEVER);
 			free(run);
 			return;
@@ -269,9 +281,27 @@ void lanes_due(struct job *job, struct run *run)
 			lanes_cover(job);
 	}
 	run->queued = clock_ns(CLOCK_MONOTONIC);
-	runs_append(&job->waiting, run);
+	runs_insert(&job->waiting, run);
 	drop_stale(job);
 	queue(job);
+}
+
+static char **environment_of(const struct job *job)
+{
+	const struct run *run = job->running;
+	char **environment = g_get_environ(), due[24], index[24], total[24];
+
+	snprintf(due, sizeof(due), "%lld", run->due);
+	snprintf(index, sizeof(index), "%lld", run->shard);
+	snprintf(total, sizeof(total), "%lld", run->shards);
+	/* The scheduler's, not the command's. */
+	environment = g_environ_unsetenv(environment, "PGPASSWORD");
+	environment = g_environ_unsetenv(environment, "JOBS_TOKEN");
+	environment = g_environ_setenv(environment, "JOBS_NAME", job->name, true);
+	environment = g_environ_setenv(environment, "JOBS_DUE", due, true);
+	environment = g_environ_setenv(environment, "JOBS_INDEX", index, true);
+	environment = g_environ_setenv(environment, "JOBS_TOTAL", total, true);
+	return run->why == WHY_SCHEDULE ? environment : store_context(run->id, environment);
 }
 
 /* Returns whether runs were offered. */
@@ -286,8 +316,13 @@ static bool fill(struct lane *lane)
 		drop_stale(job);
 		job->missed = 0;
 		job->running = runs_take(&job->waiting);
-		ok = lane == &lanes[OFFERED] ? store_offer(job->running->id) :
-			store_started(job->running->id, lane->name);
+		/* Its runs may have been forgotten, as somebody changed it. */
+		if (!job->running)
+			ok = false;
+		else if (lane == &lanes[OFFERED])
+			ok = store_offer(job->running->id);
+		else
+			ok = store_started(job->running->id, lane->name);
 		if (!ok) {
 			free(job->running);
 			job->running = NULL;
@@ -303,6 +338,7 @@ static bool fill(struct lane *lane)
 			offered = true;
 			continue;
 		}
+		job->environment = environment_of(job);
 		job->next = to_launch;
 		to_launch = job;
 	}
@@ -316,14 +352,34 @@ bool lanes_fill(void)
 	return fill(&lanes[OFFERED]);
 }
 
-/* The run has ended: free its place. */
-void lanes_let_go(struct job *job)
+/* Free the place of a run that is over, or is forgotten. */
+static void free_running(struct job *job)
 {
+	g_strfreev(job->environment);
+	job->environment = NULL;
 	free(job->running);
 	job->running = NULL;
 	job->lane->busy--;
 	job->lane = NULL;
+}
+
+void lanes_let_go(struct job *job)
+{
+	free_running(job);
 	queue(job);
+}
+
+/* Returns the name of a file that is the script. Its interpreter opens it by this name. */
+static const char *script_file(const char *script)
+{
+	static char name[32];
+	size_t len = strlen(script);
+	int fd = memfd_create("script", 0);
+
+	if (fd < 0 || write(fd, script, len) != (ssize_t)len)
+		warn("script");
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	return name;
 }
 
 /* The same, after its result was written. */
@@ -345,7 +401,7 @@ static void unqueue(struct job *job)
 		job->lane->last = before;
 }
 
-void lanes_hold(struct job *job, __s64 id, __s64 due)
+void lanes_hold(struct job *job, const struct planned *planned)
 {
 	if (job->running) {
 		if (lanes_is_held(job) && job->ending)
@@ -354,7 +410,7 @@ void lanes_hold(struct job *job, __s64 id, __s64 due)
 	}
 	if (job->lane)
 		unqueue(job);
-	job->running = run_new(id, due);
+	job->running = run_new(planned);
 	job->ending = NULL;
 	job->lane = &lanes[OFFERED];
 	job->lane->busy++;
@@ -371,8 +427,8 @@ bool lanes_have(const struct job *job, __s64 id)
 
 static void __attribute__((noreturn)) be_child(const struct job *job, pid_t scheduler)
 {
+	const char *file = job->argv[0];
 	sigset_t none;
-	char due[24], shard[24], shards[24];
 
 	/* If the scheduler dies, its runs must not continue beside those of the next scheduler. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -386,17 +442,9 @@ static void __attribute__((noreturn)) be_child(const struct job *job, pid_t sche
 	signal(SIGPIPE, SIG_DFL);
 	close(STDIN_FILENO);
 	open("/dev/null", O_RDONLY);
-	snprintf(due, sizeof(due), "%lld", job->running->due);
-	snprintf(shard, sizeof(shard), "%lld", job->running->shard);
-	snprintf(shards, sizeof(shards), "%lld", job->running->shards);
-	/* The scheduler's, not the command's. */
-	unsetenv("PGPASSWORD");
-	unsetenv("JOBS_TOKEN");
-	setenv("JOBS_INDEX", shard, 1);
-	setenv("JOBS_TOTAL", shards, 1);
-	setenv("JOBS_NAME", job->name, 1);
-	setenv("JOBS_DUE", due, 1);
-	execvp(job->argv[0], job->argv);
+	if (job->script)
+		file = script_file(job->script);
+	execvpe(file, job->argv, job->environment);
 	warn("job '%s': %s", job->name, job->argv[0]);
 	_exit(NOT_RUN);
 }
@@ -460,10 +508,7 @@ void lanes_forget(void)
 	forget_queue(&lanes[OFFERED]);
 	while ((job = to_launch)) {
 		to_launch = job->next;
-		free(job->running);
-		job->running = NULL;
-		job->lane->busy--;
-		job->lane = NULL;
+		free_running(job);
 	}
 }
 

@@ -19,10 +19,12 @@ struct run {
 	__s64		id;
 	__s64		due;
 	__s64		shard, shards;	/* which part it does, of how many */
+	__s64		start;	/* when it is to start: due, and the jitter */
+	enum why	why;
 	__s64		queued;	/* CLOCK_MONOTONIC, since when it waits */
 };
 
-/* Runs, in the order of their due times. */
+/* Runs, in the order in which they are to start. */
 struct runs {
 	struct run	*first, *last;
 };
@@ -34,11 +36,14 @@ struct job {
 	__s64		id;
 	char		*name;
 	char		**argv;
+	char		*script;	/* what is run with the arguments; or NULL: argv[0] is */
 	struct schedule	schedule;
 	enum misfire	misfire;
 	enum block	block;
 	__s64		longest, grace;	/* timeout and grace of struct job_row */
 	bool		routed;		/* its runs are offered to executors */
+	__s64		jitter;
+	__s64		version;	/* of struct job_row, as of which these are */
 
 	/* used by sched.c */
 	struct runs	planned;
@@ -54,6 +59,7 @@ struct job {
 	const char	*ending;	/* state of the run that is being ended; or NULL */
 	__s64		deadline;	/* CLOCK_MONOTONIC, when to end or kill the run; or NEVER */
 	hwtimer_id	limit;		/* timeout for that; 0: none */
+	char		**environment;	/* of the run */
 	char		*cgroup;	/* control group of the run; NULL: it has none */
 	pid_t		pid;
 	int		pidfd;
@@ -68,8 +74,8 @@ struct lane_options {
 	__s64		slow_within;	/* ... within this time is on the slow lane */
 };
 
-struct run *run_new(__s64 id, __s64 due);
-void runs_append(struct runs *runs, struct run *run);
+struct run *run_new(const struct planned *planned);
+void runs_insert(struct runs *runs, struct run *run);
 struct run *runs_take(struct runs *runs);
 
 /*
@@ -104,10 +110,10 @@ void lanes_limit(struct job *job);
 void lanes_cover(struct job *job);
 
 /*
- * Executors hold a run of this job, of which @id is one row: no other may begin. lanes_is_held():
+ * Executors hold a run of this job, of which @planned is one row: no other may begin. lanes_is_held():
  * has that been said? lanes_let_go(): they do not any more.
  */
-void lanes_hold(struct job *job, __s64 id, __s64 due);
+void lanes_hold(struct job *job, const struct planned *planned);
 bool lanes_is_held(const struct job *job);
 void lanes_let_go(struct job *job);
 /* Does the job wait or run for this row? */

@@ -32,6 +32,8 @@
 #define EXIT_USAGE	2
 /* Each running command needs a descriptor. */
 #define COUNT_MAX	400
+#define RETRIES_MAX	10
+#define SCRIPT_MAX	65536
 
 static const char *database;
 
@@ -40,6 +42,8 @@ static const char summary[] =
 	"  change NAME ...      as add, for a job that there is; its log stays, its due times begin\n"
 	"                       anew\n"
 	"  remove NAME\n"
+	"  pause NAME, resume NAME  what is due meanwhile is not run; then it is late, or a misfire\n"
+	"  start NAME           run it now; prints the id of the run\n"
 	"  stop NAME            end its run, as after --timeout\n"
 	"  list\n"
 	"  log [NAME]\n"
@@ -60,7 +64,8 @@ static const char summary[] =
 static struct given {
 	char	*cron, *zone, *dst, *every, *at, *first, *misfire, *block, *timeout, *grace;
 	char	*route, *tags, *name;
-	int	broadcast, again;
+	char	*retries, *backoff, *jitter, *after, *alarm, *script;
+	gboolean broadcast, again, from_end;
 	char	*window, *fast, *slow, *slow_time, *slow_runs, *slow_within;
 } given;
 
@@ -68,8 +73,8 @@ static struct given {
 #define OPTION(name, variable, value, what)						\
 	{ name, 0, 0, G_OPTION_ARG_FILENAME, &given.variable, what, value }
 
-#define FLAG(name, what)								\
-	{ #name, 0, 0, G_OPTION_ARG_NONE, &given.name, what, NULL }
+#define FLAG(name, variable, what)							\
+	{ name, 0, 0, G_OPTION_ARG_NONE, &given.variable, what, NULL }
 
 static const GOptionEntry no_options[] = { { } };
 
@@ -80,7 +85,13 @@ static const GOptionEntry define_options[] = {
 	OPTION("dst", dst, "once|clock", "what the clock shows twice is due once, and what it "
 	       "skips after that [default]; or as often as the clock shows it"),
 	OPTION("every", every, "TIME", "at least 10ms"),
-	OPTION("at", at, "DATE", "once, as '2027-01-31 13:00'"),
+	FLAG("from-end", from_end, "so long after the last run has ended"),
+	OPTION("at", at, "DATE|never", "once, as '2027-01-31 13:00'; or only when asked for, by "
+	       "start, --after or --alarm"),
+	OPTION("after", after, "JOB[:success|failure|end]", "when a run of that job has ended, and "
+	       "will not be retried, by success [default], by failure, or anyhow"),
+	OPTION("jitter", jitter, "TIME", "a run begins later by up to TIME, which depends on the job "
+	       "and its due time"),
 	OPTION("first", first, "TIME", "when its due times begin, from now; -TIME: they began "
 	       "before. Default: one period from now; with --cron, now"),
 	OPTION("misfire", misfire, "nothing|once|all", "late by more than the window: do nothing "
@@ -95,8 +106,13 @@ static const GOptionEntry define_options[] = {
 	       "--tags], random, hash, lfu, lru, failover, busyover. Otherwise it runs at its "
 	       "scheduler"),
 	OPTION("tags", tags, "TAG[,TAG]...", "only to executors with these"),
-	FLAG(broadcast, "each executor gets a run"),
-	FLAG(again, "a run that was interrupted, because its machine failed, is run again, once"),
+	FLAG("broadcast", broadcast, "each executor gets a run"),
+	FLAG("again", again, "a run that was interrupted, because its machine failed, is run again, once"),
+	OPTION("retries", retries, "N", "how often a run is retried that failed or took too long [0]"),
+	OPTION("backoff", backoff, "TIME", "how much later [10s]; each time it is twice as much"),
+	OPTION("alarm", alarm, "JOB", "to be run if a run fails (JOBS_EVENT=failure), takes longer "
+	       "than its limit (overrun), is missed (misfire), or succeeds after that (recovery)"),
+	OPTION("script", script, "FILE", "kept with the job, and run with the arguments after --"),
 	{ }
 };
 
@@ -140,8 +156,8 @@ static __s64 duration(const char *option, const char *text, __s64 min, __s64 oth
 	return ns;
 }
 
-static unsigned int count(const char *option, const char *text, unsigned int min,
-			  unsigned int otherwise)
+static unsigned int count(const char *option, const char *text, unsigned int otherwise,
+			  unsigned int min, unsigned int max)
 {
 	unsigned long n;
 	char *end;
@@ -150,8 +166,8 @@ static unsigned int count(const char *option, const char *text, unsigned int min
 		return otherwise;
 	errno = 0;
 	n = strtoul(text, &end, 10);
-	if (errno || end == text || *end || *text < '0' || *text > '9' || n < min || n > COUNT_MAX)
-		misuse("%s takes a number from %u to %d, not '%s'", option, min, COUNT_MAX,
+	if (errno || end == text || *end || *text < '0' || *text > '9' || n < min || n > max)
+		misuse("%s takes a number from %u to %d, not '%s'", option, min, max,
 		       text);
 	return n;
 }
@@ -223,6 +239,7 @@ static __s64 date(const char *text, const char *zone)
 
 static void read_schedule(struct job_row *row, struct schedule *schedule)
 {
+	int schedules = !!given.cron + !!given.every + !!given.at;
 	char why[128];
 
 	row->cron = given.cron;
@@ -230,7 +247,7 @@ static void read_schedule(struct job_row *row, struct schedule *schedule)
 	row->by_clock = word("--dst", given.dst, dsts, 2);
 	row->every = duration("--every", given.every, EVERY_MIN, 0);
 	schedule->every = row->every;
-	if (!!given.cron + !!given.every + !!given.at != 1)
+	if (schedules != 1 && (schedules || !given.after))
 		misuse("either --cron, --every or --at says when job '%s' is due", row->name);
 	if (given.at && given.first)
 		misuse("--first or --at, but not both");
@@ -241,12 +258,42 @@ static void read_schedule(struct job_row *row, struct schedule *schedule)
 	if (row->cron && !schedule_parse(schedule, row->cron, row->zone, why, sizeof(why)))
 		misuse("--cron '%s': %s", row->cron, why);
 	schedule->cron.by_clock |= row->by_clock;
-	if (given.at) {
+	if (given.from_end && !given.every)
+		misuse("--from-end is for --every");
+	row->from_end = given.from_end;
+	if (given.at || !schedules) {
 		row->every = NEVER;
-		row->next = date(given.at, row->zone);
+		row->next = schedules && strcmp(given.at, "never") ? date(given.at, row->zone) :
+			NEVER;
 	} else if (first_time(row, schedule, given.first, wall_now()) == NEVER) {
 		misuse("--cron '%s' is never due", row->cron);
 	}
+}
+
+/* "JOB", or "JOB:EVENT" */
+static void read_after(struct job_row *row)
+{
+	char *event = strrchr(given.after, ':');
+
+	if (event) {
+		*event++ = 0;
+		row->after_event = word("--after", event, events, 3);
+	}
+	row->after = given.after;
+}
+
+/* Returns the text of a script. */
+static char *read_script(const char *file)
+{
+	GError *error = NULL;
+	char *text;
+	size_t size;
+
+	if (!g_file_get_contents(file, &text, &size, &error))
+		misuse("--script: %s", error->message);
+	if (size > SCRIPT_MAX || strlen(text) != size)
+		misuse("--script: '%s' is no text of at most %d bytes", file, SCRIPT_MAX);
+	return text;
 }
 
 static void define(bool add, const char *name, char **command)
@@ -270,13 +317,23 @@ static void define(bool add, const char *name, char **command)
 		misuse("--route or --broadcast, but not both");
 	if (given.broadcast)
 		row.route = routes[ROUTE_BROADCAST];
+	row.retries = count("--retries", given.retries, 0, 0, RETRIES_MAX);
+	row.backoff = duration("--backoff", given.backoff, 0, 10 * NS_PER_S);
+	row.jitter = duration("--jitter", given.jitter, 0, 0);
+	row.alarm = given.alarm;
+	if (given.after)
+		read_after(&row);
+	if (given.script) {
+		row.script = read_script(given.script);
+		*--command = g_path_get_basename(given.script);
+	}
 	read_schedule(&row, &schedule);
 	if (!*command)
 		misuse("there is no COMMAND for job '%s'", name);
 	store_open(database, add);
 	/* So that a scheduler does not add what the clock was set by before that. */
 	store_steps();
-	if (!given.at)
+	if (schedule.every || row.cron)
 		row.next = first_time(&row, &schedule, given.first, store_now());
 	if (add)
 		store_add(&row, command);
@@ -301,6 +358,36 @@ static void remove_job(char **arguments, char **command __attribute__((unused)))
 	if (!store_remove(*arguments))
 		errx(1, "there is no job '%s'", *arguments);
 	store_commit();
+}
+
+static void set_paused(const char *name, bool paused)
+{
+	store_open(database, false);
+	if (!store_pause(name, paused))
+		errx(1, "there is no job '%s'", name);
+	store_commit();
+}
+
+static void pause_job(char **arguments, char **command __attribute__((unused)))
+{
+	set_paused(*arguments, true);
+}
+
+static void resume_job(char **arguments, char **command __attribute__((unused)))
+{
+	set_paused(*arguments, false);
+}
+
+static void start(char **arguments, char **command __attribute__((unused)))
+{
+	__s64 run;
+
+	store_open(database, false);
+	run = store_ask(*arguments);
+	if (!run)
+		errx(1, "there is no job '%s'", *arguments);
+	store_commit();
+	printf("%lld\n", run);
 }
 
 static void stop(char **arguments, char **command __attribute__((unused)))
@@ -351,10 +438,10 @@ static void list(char **arguments __attribute__((unused)),
 	       "ZONE");
 	while (store_each_job(&row)) {
 		show_text(16, row.name);
-		show_text(20, row.cron ?: row.every == NEVER ? "once" :
-			  show_duration(row.every, every));
+		show_text(20, row.cron ?: row.every != NEVER ? show_duration(row.every, every) :
+			  row.next == NEVER ? "-" : "once");
 		printf("%-8s %-8s %-23s ", misfires[row.misfire], blocks[row.block],
-		       show_time(row.next, next));
+		       row.paused ? "paused" : show_time(row.next, row.zone, next));
 		show_text(0, row.zone ?: "");
 		putchar('\n');
 	}
@@ -380,7 +467,7 @@ static void show_log(char **arguments, char **command __attribute__((unused)))
 	printf("%-23s %-12s %-7s %-11s %-4s %10s %10s  %s\n", "DUE", "JOB", "CAUSE", "STATE",
 	       "LANE", "LATE/ms", "TOOK/ms", "STATUS");
 	while (store_each_run(name, &row)) {
-		printf("%-23s ", show_time(row.due, due));
+		printf("%-23s ", show_time(row.due, NULL, due));
 		show_text(12, row.job);
 		printf("%-7s %-11s %-4s", row.cause, row.state, row.lane ?: "-");
 		show_ms(row.started == NEVER ? NEVER : row.started - row.due);
@@ -388,7 +475,7 @@ static void show_log(char **arguments, char **command __attribute__((unused)))
 		if (row.status != NEVER)
 			printf("  %lld\n", row.status);
 		else if (!strcmp(row.state, "missed"))
-			printf("  until %s\n", show_time(row.until, until));
+			printf("  until %s\n", show_time(row.until, NULL, until));
 		else
 			printf("  -\n");
 	}
@@ -403,10 +490,10 @@ static struct sched_options sched_options(bool executes)
 		.executes = executes,
 		.lanes = {
 			.window = window,
-			.fast_places = count("--fast", given.fast, 1, 16),
-			.slow_places = count("--slow", given.slow, 1, 4),
+			.fast_places = count("--fast", given.fast, 16, 1, COUNT_MAX),
+			.slow_places = count("--slow", given.slow, 4, 1, COUNT_MAX),
 			.slow_time = duration("--slow-time", given.slow_time, 0, 500 * NS_PER_MS),
-			.slow_runs = count("--slow-runs", given.slow_runs, 0, 10),
+			.slow_runs = count("--slow-runs", given.slow_runs, 10, 0, COUNT_MAX),
 			.slow_within = duration("--slow-within", given.slow_within, 0, 60 * NS_PER_S),
 		},
 	};
@@ -497,6 +584,9 @@ static const struct command {
 	{ "add", add, "NAME", 1, 1, define_options },
 	{ "change", change, "NAME", 1, 1, define_options },
 	{ "remove", remove_job, "NAME", 1, 1, no_options },
+	{ "pause", pause_job, "NAME", 1, 1, no_options },
+	{ "resume", resume_job, "NAME", 1, 1, no_options },
+	{ "start", start, "NAME", 1, 1, no_options },
 	{ "stop", stop, "NAME", 1, 1, no_options },
 	{ "list", list, NULL, 0, 0, no_options },
 	{ "log", show_log, "NAME", 0, 1, no_options },

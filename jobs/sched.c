@@ -87,16 +87,13 @@ static int compare_jobs(const void *a, const void *b)
 	return (one->id > other->id) - (one->id < other->id);
 }
 
-static void free_job(struct job *job)
+/* Free what job_read() has read. */
+static void free_definition(struct job *job)
 {
-	char **arg;
-
-	for (arg = job->argv; arg && *arg; arg++)
-		free(*arg);
-	free(job->argv);
-	free(job->name);
+	g_strfreev(job->argv);
+	g_free(job->script);
+	g_free(job->name);
 	schedule_clear(&job->schedule);
-	free(job);
 }
 
 void job_put(struct job *job)
@@ -107,7 +104,8 @@ void job_put(struct job *job)
 	if (!executes)
 		store_release(job->id);
 	tdelete(job, &jobs, compare_jobs);
-	free_job(job);
+	free_definition(job);
+	free(job);
 }
 
 /* Returns false if the row is invalid. */
@@ -117,6 +115,7 @@ static bool row_schedule(const struct job_row *row, struct schedule *s)
 
 	*s = (struct schedule){ .first = row->first };
 	s->once = !row->cron && row->every == NEVER;
+	s->from_end = row->from_end;
 	s->every = row->cron || s->once ? 0 : row->every;
 	if (row->cron && !schedule_parse(s, row->cron, row->zone, why, sizeof(why))) {
 		warnx("job '%s' is not run: '%s': %s", row->name, row->cron, why);
@@ -126,42 +125,6 @@ static bool row_schedule(const struct job_row *row, struct schedule *s)
 	return true;
 }
 
-/* Returns NULL if the row is invalid, or the connection was lost. */
-static struct job *job_make(const struct job_row *row)
-{
-	struct job *job = calloc(1, sizeof(*job));
-
-	if (!job)
-		err(1, "job '%s'", row->name);
-	job->id = row->id;
-	job->misfire = row->misfire;
-	job->block = row->block;
-	job->longest = row->timeout;
-	job->grace = row->grace;
-	job->routed = row->route && !executes;
-	/* The scheduler has decided already. */
-	if (executes) {
-		job->misfire = MISFIRE_ALL;
-		job->block = BLOCK_SERIAL;
-	}
-	if (!row_schedule(row, &job->schedule)) {
-		free(job);
-		return NULL;
-	}
-	job->name = strdup(row->name);
-	job->argv = store_argv(row->id);
-	if (!job->name)
-		err(1, "job %lld", job->id);
-	/* All jobs have commands, but this one could not be read. */
-	if (!job->argv[0]) {
-		free_job(job);
-		return NULL;
-	}
-	if (!tsearch(job, &jobs, compare_jobs))
-		err(1, "job '%s'", job->name);
-	return job;
-}
-
 static struct job *job_find(__s64 id)
 {
 	struct job key = { .id = id }, **found = tfind(&key, &jobs, compare_jobs);
@@ -169,9 +132,80 @@ static struct job *job_find(__s64 id)
 	return found ? *found : NULL;
 }
 
-static void job_plan(struct job *job, __s64 id, __s64 due)
+/* Forget runs whose commands were not started. */
+static void job_forget(struct job *job)
 {
-	runs_append(&job->planned, run_new(id, due));
+	struct run *run;
+
+	while ((run = runs_take(&job->planned)) || (run = runs_take(&job->waiting)))
+		free(run);
+	job->missed = 0;
+	/* It may be for a due time that is far off, by a clock that was set since. */
+	if (job->timeout)
+		must(hwtimer_touch(timers, job->timeout, 0), "hwtimer_touch");
+}
+
+/* Returns false if the row is invalid, or the connection was lost. */
+static bool job_read(struct job *job, const struct job_row *row)
+{
+	struct job read = { };
+
+	if (!row_schedule(row, &read.schedule))
+		return false;
+	read.name = g_strdup(row->name);
+	read.argv = store_argv(row->id, &read.script);
+	/* All jobs have commands, but this one could not be read. */
+	if (!read.argv[0]) {
+		free_definition(&read);
+		return false;
+	}
+	free_definition(job);
+	job->name = read.name;
+	job->argv = read.argv;
+	job->script = read.script;
+	job->schedule = read.schedule;
+	/* What an executor gets, its scheduler has decided already. */
+	job->misfire = executes ? MISFIRE_ALL : row->misfire;
+	job->block = executes ? BLOCK_SERIAL : row->block;
+	job->routed = row->route && !executes;
+	job->longest = row->timeout;
+	job->grace = row->grace;
+	job->jitter = row->jitter;
+	job->version = row->version;
+	return true;
+}
+
+/* Returns the job as it is now; NULL if its row is invalid, or the connection was lost. */
+static struct job *job_of(const struct job_row *row)
+{
+	struct job *job = job_find(row->id);
+
+	if (job && job->version == row->version)
+		return job;
+	if (job) {
+		job_forget(job);
+		return job_read(job, row) ? job : NULL;
+	}
+	job = calloc(1, sizeof(*job));
+	if (!job)
+		err(1, "job '%s'", row->name);
+	job->id = row->id;
+	if (!job_read(job, row)) {
+		free(job);
+		return NULL;
+	}
+	if (!tsearch(job, &jobs, compare_jobs))
+		err(1, "job '%s'", job->name);
+	return job;
+}
+
+static void job_plan(struct job *job, const struct planned *planned)
+{
+	struct run *run = run_new(planned);
+
+	if (run->why == WHY_SCHEDULE)
+		run->start += jitter_of(job->id, run->due, job->jitter);
+	runs_insert(&job->planned, run);
 }
 
 /* Start the runs that are due, and schedule a timeout for the others. */
@@ -179,10 +213,10 @@ static void job_go_on(struct job *job)
 {
 	__s64 now = store_now();
 
-	while (job->planned.first && job->planned.first->due <= now)
+	while (job->planned.first && job->planned.first->start <= now)
 		lanes_due(job, runs_take(&job->planned));
 	if (job->planned.first && !job->timeout)
-		must(hwtimer_schedule(timers, job->planned.first->due - now, (uintptr_t)job,
+		must(hwtimer_schedule(timers, job->planned.first->start - now, (uintptr_t)job,
 				      &job->timeout), "hwtimer_schedule");
 	job_put(job);
 }
@@ -196,18 +230,22 @@ static __s64 tolerance(void)
 /* Handle one due time of a job: see the table at the top. */
 static void plan_job(const struct job_row *row, __s64 now)
 {
-	struct job *job = job_find(row->id) ?: job_make(row);
+	struct job *job = job_of(row);
+	struct planned planned = { .job = row->id, .due = row->next, .shards = 1 };
 	struct plan plan;
 
 	if (!job) {
 		store_next(row->id, NEVER);
 		return;
 	}
-	plan = plan_due(&job->schedule, job->misfire, row->next, now, tolerance());
-	if (plan.run)
-		job_plan(job, store_plan(job->id, row->next,
+	plan = plan_due(&job->schedule, job->misfire, row->next, now,
+			tolerance() + jitter_of(row->id, row->next, row->jitter));
+	if (plan.run) {
+		planned.run = store_plan(job->id, row->next,
 					 plan.missed == NEVER ? plan.next : plan.missed,
-					 plan.cause), row->next);
+					 plan.cause);
+		job_plan(job, &planned);
+	}
 	if (plan.missed != NEVER)
 		store_missed(job->id, plan.missed, plan.next);
 	store_next(job->id, plan.next);
@@ -217,13 +255,13 @@ static void plan_job(const struct job_row *row, __s64 now)
 static void touch_job(const void *node, VISIT visit, int depth __attribute__((unused)))
 {
 	const struct job *job = *(struct job *const *)node;
-	__s64 now = store_now(), due;
+	__s64 now = store_now(), start;
 
 	/* A job with a timeout but no planned run gets its event soon. */
 	if ((visit != postorder && visit != leaf) || !job->timeout || !job->planned.first)
 		return;
-	due = job->planned.first->due;
-	must(hwtimer_touch(timers, job->timeout, due > now ? due - now : 0), "hwtimer_touch");
+	start = job->planned.first->start;
+	must(hwtimer_touch(timers, job->timeout, start > now ? start - now : 0), "hwtimer_touch");
 }
 
 /* Adjust all timeouts if the clock of due times was set. */
@@ -240,18 +278,12 @@ static void follow_clock(void)
 static void forget_job(const void *node, VISIT visit, void *all)
 {
 	struct job *job = *(struct job *const *)node;
-	struct run *run;
 
 	if (visit != postorder && visit != leaf)
 		return;
-	while ((run = runs_take(&job->planned)) || (run = runs_take(&job->waiting)))
-		free(run);
-	job->missed = 0;
+	job_forget(job);
 	if (lanes_is_held(job))
 		lanes_let_go(job);
-	/* It may be for a due time that is far off, by a clock that was set since. */
-	if (job->timeout)
-		must(hwtimer_touch(timers, job->timeout, 0), "hwtimer_touch");
 	/* This is not for its lane any more. */
 	job->next = *(struct job **)all;
 	*(struct job **)all = job;
@@ -281,6 +313,34 @@ static void lose(void)
 	zone = NULL;
 }
 
+static bool job_knows(const struct job *job, __s64 id)
+{
+	const struct run *run;
+
+	for (run = job->planned.first; run && run->id != id; run = run->next)
+		;
+	return run || lanes_have(job, id);
+}
+
+/* Schedule a run that the database has. Returns false if that is not possible, or was done. */
+static bool take_planned(const struct planned *planned)
+{
+	struct job_row row;
+	struct job *job = store_job(planned->job, &row) ? job_of(&row) : NULL;
+
+	if (!job || job_knows(job, planned->run))
+		return false;
+	/* Of one that is held, hold_runs() learns. */
+	if (!planned->held)
+		job_plan(job, planned);
+	if (job->timeout)
+		must(hwtimer_touch(timers, job->timeout, 0), "hwtimer_touch");
+	else
+		must(hwtimer_schedule(timers, 0, (uintptr_t)job, &job->timeout),
+		     "hwtimer_schedule");
+	return true;
+}
+
 /*
  * Schedule what other schedulers left. @first: also what this one had forgotten. Returns true if
  * there may be more.
@@ -288,27 +348,10 @@ static void lose(void)
 static bool recover(bool first)
 {
 	int interrupted = store_take_over(first, store_now() - tolerance()), planned = 0;
-	__s64 run, id, due;
-	struct job_row row;
-	struct job *job;
-	bool held;
+	struct planned found;
 
-	while (store_each_planned(first, &run, &id, &due, &held)) {
-		job = job_find(id);
-		if (!job && store_job(id, &row))
-			job = job_make(&row);
-		if (!job)
-			continue;
-		/* Of one that is held, hold_runs() learns. */
-		if (!held)
-			job_plan(job, run, due);
-		planned++;
-		if (job->timeout)
-			must(hwtimer_touch(timers, job->timeout, 0), "hwtimer_touch");
-		else
-			must(hwtimer_schedule(timers, 0, (uintptr_t)job, &job->timeout),
-			     "hwtimer_schedule");
-	}
+	while (store_each_planned(first, &found))
+		planned += take_planned(&found);
 	if (!first && !planned && !interrupted)
 		return false;
 	/* Its last scheduler may not have noticed that the clock was set. */
@@ -332,11 +375,10 @@ static void recalculate(const struct job_row *row, __s64 now, __s64 total)
 
 	if (!row_schedule(row, &s))
 		return;
-	if (s.every && change) {
-		store_shift(row->id, change);
-		if (s.first)
-			first = s.first += change;
-	}
+	if (change)
+		store_shift(row->id, change, s.every);
+	if (s.every && change && s.first)
+		first = s.first += change;
 	store_unplan(row->id, now);
 	next = plan_again(&s, row->next, now, store_last_due(row->id, now + SET_BACK), change);
 	if (next != row->next || change)
@@ -399,18 +441,18 @@ static void find_ended(const void *node, VISIT visit, void *to)
 static void hold_runs(void)
 {
 	GPtrArray *ended = g_ptr_array_new();
-	__s64 run, id, due;
+	struct planned held;
 	struct job *job;
 	unsigned int i;
 
 	dispatch();
 	reading++;
-	while (store_each_held(&run, &id, &due)) {
-		job = job_find(id);
+	while (store_each_held(&held)) {
+		job = job_find(held.job);
 		if (!job)
 			continue;
 		job->seen = reading;
-		lanes_hold(job, run, due);
+		lanes_hold(job, &held);
 	}
 	/* If that could not be read, nothing has ended. */
 	if (store_owned())
@@ -426,65 +468,80 @@ static void hold_runs(void)
 /* What an executor does instead of planning: take the runs that are assigned to it. */
 static void take_runs(void)
 {
-	__s64 id, due, number, shard, shards;
+	struct planned mine;
 	struct job_row row;
 	struct job *job;
-	struct run *run;
 
 	if (stopping)
 		store_hand_back();
-	while (!stopping && store_each_assigned(&number, &id, &due, &shard, &shards)) {
-		job = job_find(id);
-		if (!job && store_job(id, &row))
-			job = job_make(&row);
-		if (!job || lanes_have(job, number))
-			continue;
-		run = run_new(number, due);
-		run->shard = shard;
-		run->shards = shards;
-		lanes_due(job, run);
+	while (!stopping && store_each_assigned(&mine)) {
+		job = store_job(mine.job, &row) ? job_of(&row) : NULL;
+		if (job && !lanes_have(job, mine.run))
+			lanes_due(job, run_new(&mine));
 	}
 }
 
-/* Another process has assigned or ended runs, or wants them to end. */
-static void look(void)
+static int take_asked(void)
 {
-	store_renew();
-	follow_clock();
-	end_stopped();
-	if (executes)
-		take_runs();
-	else if (!stopping)
-		hold_runs();
-}
-
-/* Returns false if there may be more to plan. */
-static bool scan(void)
-{
-	__s64 now, began = clock_ns(CLOCK_MONOTONIC);
-	struct job_row row;
-	bool more;
+	struct planned asked;
 	int n;
 
-	if (executes || stopping) {
-		look();
-		return true;
+	for (n = 0; store_each_asked(&asked); n++)
+		take_planned(&asked);
+	return n;
+}
+
+/* Plan what is due within the window. Returns false if there may be more. */
+static bool plan_jobs(void)
+{
+	__s64 now = store_now();
+	struct job_row row;
+	int n;
+
+	for (n = 0; n < PLAN_MAX; n++) {
+		if (!store_first_due(now + window, &row))
+			return true;
+		plan_job(&row, now);
 	}
+	return false;
+}
+
+/* Do what other processes want, or have left to do. Returns false if there may be more to plan. */
+static bool look(void)
+{
+	bool all = true;
+
 	store_renew();
 	follow_clock();
 	end_stopped();
-	more = recover(follow_time());
-	now = store_now();
-	for (n = 0; n < PLAN_MAX; n++) {
-		if (!store_first_due(now + window, &row)) {
-			if (!more)
-				scanned = began;
-			break;
-		}
-		plan_job(&row, now);
+	if (executes) {
+		take_runs();
+	} else if (!stopping) {
+		all = take_asked() < PLAN_MAX && plan_jobs();
+		hold_runs();
 	}
-	hold_runs();
-	return n < PLAN_MAX && !more;
+	return all;
+}
+
+/* The same, now and then. */
+static bool scan(void)
+{
+	__s64 began = clock_ns(CLOCK_MONOTONIC);
+	bool again, all;
+
+	if (executes || stopping)
+		return look();
+	store_renew();
+	follow_clock();
+	again = follow_time();
+	/* Before other jobs are taken over, which is told. */
+	if (!again)
+		take_asked();
+	all = !recover(again);
+	if (!look() || !all)
+		return false;
+	scanned = began;
+	return true;
 }
 
 static void scan_later(bool now)

@@ -40,6 +40,35 @@
 	"CREATE INDEX run_holder ON run (holder)"				\
 	"	WHERE holder IS NOT NULL AND state IN ('planned', 'started');"
 
+#define OUTPUT_TABLE								\
+	"CREATE TABLE output ("							\
+	"	run bigint PRIMARY KEY REFERENCES run ON DELETE CASCADE,"	\
+	"	at bigint NOT NULL,"						\
+	"	size bigint NOT NULL,"						\
+	"	head text NOT NULL,"						\
+	"	tail text NOT NULL"						\
+	");"									\
+	"CREATE INDEX output_at ON output (at);"
+
+/* What schedulers should know at once is notified, whoever writes it. */
+#define TRIGGERS								\
+	"CREATE FUNCTION run_ended() RETURNS trigger LANGUAGE plpgsql AS $$"		\
+	" DECLARE at_now bigint := now_ns(); BEGIN "				\
+	FOLLOW_UPS("at_now", ", shard, shards", ", NEW.shard, NEW.shards") " RETURN NULL; END $$;"	\
+	"CREATE TRIGGER run_ended AFTER UPDATE OF state ON run FOR EACH ROW"	\
+	"	WHEN (OLD.state IN ('planned', 'started') AND NEW.state NOT IN ('planned', 'started'))" \
+	"	EXECUTE FUNCTION run_ended();"					\
+	"CREATE TRIGGER run_missed AFTER INSERT ON run FOR EACH ROW"		\
+	"	WHEN (NEW.state = 'missed') EXECUTE FUNCTION run_ended();"	\
+	"CREATE FUNCTION jobs_notify() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"	\
+	"	NOTIFY jobs; RETURN NULL; END $$;"			\
+	"CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OF version ON job"	\
+	"	FOR EACH STATEMENT EXECUTE FUNCTION jobs_notify();"		\
+	"CREATE TRIGGER run_asked AFTER INSERT ON run FOR EACH ROW"		\
+	"	WHEN (NEW.until = NEW.due) EXECUTE FUNCTION jobs_notify();"	\
+	"CREATE TRIGGER run_stop AFTER UPDATE OF stop ON run"			\
+	"	FOR EACH STATEMENT EXECUTE FUNCTION jobs_notify();"
+
 static const char schema[] =
 	"CREATE TABLE jobs_database ("
 	"	version int NOT NULL,"
@@ -78,10 +107,20 @@ static const char schema[] =
 	"	route text CHECK (route IN (" ROUTE_WORDS ")),"
 	"	tags text NOT NULL DEFAULT '',"
 	"	again bigint NOT NULL DEFAULT 0,"
+	"	paused bigint NOT NULL DEFAULT 0,"
+	"	retries bigint NOT NULL DEFAULT 0,"
+	"	backoff bigint NOT NULL DEFAULT 0,"
+	"	jitter bigint NOT NULL DEFAULT 0,"
+	"	from_end bigint NOT NULL DEFAULT 0,"
+	"	after_job text,"
+	"	after_state text CHECK (after_state IN (" EVENTS ")),"
+	"	alarm text,"
+	"	version bigint NOT NULL DEFAULT 0,"
 	"	CHECK (cron IS NULL OR every IS NULL),"
 	"	CHECK (every > 0)"
 	");"
 	"CREATE INDEX job_next ON job (next);"
+	"CREATE INDEX job_after ON job (after_job);"
 	"CREATE INDEX job_owner ON job (owner) WHERE owner IS NOT NULL;"
 	"CREATE TABLE argument ("
 	"	job bigint NOT NULL REFERENCES job ON DELETE CASCADE,"
@@ -94,7 +133,7 @@ static const char schema[] =
 	"	job bigint NOT NULL REFERENCES job ON DELETE CASCADE,"
 	"	due bigint NOT NULL,"
 	"	until bigint,"
-	"	cause text NOT NULL CHECK (cause IN ('due', 'late', 'misfire', 'again')),"
+	"	cause text NOT NULL CHECK (cause IN (" CAUSES ")),"
 	"	state text NOT NULL CHECK (state IN ('planned', 'started', 'done', 'covered',"
 	"		'discarded', 'missed', 'interrupted', 'timeout', 'stopped')),"
 	"	lane text CHECK (lane IN ('fast', 'slow')),"
@@ -106,12 +145,18 @@ static const char schema[] =
 	"	stop bigint NOT NULL DEFAULT 0,"
 	"	shard bigint NOT NULL DEFAULT 0,"
 	"	shards bigint,"
-	"	holder uuid"
+	"	holder uuid,"
+	"	attempt int NOT NULL DEFAULT 0,"
+	"	origin bigint,"
+	"	follows bigint,"
+	"	event text"
 	");"
 	HOLDER_INDEX
 	"CREATE INDEX run_due ON run (job, due);"
 	"CREATE INDEX run_ended ON run (job, ended);"
-	"CREATE INDEX run_open ON run (job, due) WHERE state IN ('planned', 'started');";
+	"CREATE INDEX run_open ON run (job, due) WHERE state IN ('planned', 'started');"
+	OUTPUT_TABLE
+	TRIGGERS;
 
 /* From each version to the next one. */
 static const char *const upgrades[] = {
@@ -144,6 +189,18 @@ static const char *const upgrades[] = {
 	"	ADD shard bigint NOT NULL DEFAULT 0, ADD shards bigint, ADD holder uuid;"
 	HOLDER_INDEX
 	"UPDATE run SET holder = owner FROM job WHERE job.id = job AND state = 'started';",
+
+	"ALTER TABLE job ADD paused bigint NOT NULL DEFAULT 0,"
+	"	ADD retries bigint NOT NULL DEFAULT 0, ADD backoff bigint NOT NULL DEFAULT 0,"
+	"	ADD jitter bigint NOT NULL DEFAULT 0, ADD from_end bigint NOT NULL DEFAULT 0,"
+	"	ADD after_job text, ADD after_state text CHECK (after_state IN (" EVENTS ")),"
+	"	ADD alarm text, ADD version bigint NOT NULL DEFAULT 0;"
+	"ALTER TABLE run DROP CONSTRAINT run_cause_check, ADD CONSTRAINT run_cause_check"
+	"	CHECK (cause IN (" CAUSES ")), ADD attempt int NOT NULL DEFAULT 0,"
+	"	ADD origin bigint, ADD follows bigint, ADD event text;"
+	"CREATE INDEX job_after ON job (after_job);"
+	OUTPUT_TABLE
+	TRIGGERS,
 };
 
 #endif /* SCHEMA_PG_H */

@@ -7,30 +7,46 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <glib.h>
+
 #include "store_db.h"
 
-/* Of the chain of a job's rows: see store.h. */
-#define IN_CHAIN	"(until IS NULL OR until <> due)"
 /* How many rows are deleted in a transaction, for which schedulers wait. */
 #define TRIM_MAX	((__s64)4096)
 
 const char *const misfires[] = { "nothing", "once", "all" };
 const char *const blocks[] = { "serial", "discard", "cover" };
 const char *const dsts[] = { "once", "clock" };
+const char *const events[] = { "success", "failure", "end" };
 
 static const struct db *db = &db_sqlite;
 
 /* The queries that are the same for both databases. */
 static const char *const common[QUERIES] = {
-	[ADD] = "INSERT INTO job (name, cron, every, misfire, block, next, zone, dst, first,"
-		" timeout, grace, route, tags, again, steps) VALUES ($1, $2, $3, $4, $5, $6, $7,"
-		" $8, $9, $10, $11, $12, $13, $14, (SELECT steps FROM clock))"
-		" RETURNING id",
+	/* CHANGE says the rest. */
+	[ADD] = "INSERT INTO job (name, misfire, block, dst, first, steps, grace)"
+		" VALUES ($1, 'nothing', 'serial', 'once', 0, 0, 0)",
 	[ADD_ARGUMENT] = "INSERT INTO argument VALUES ($1, $2, $3)",
 	[CHANGE] = "UPDATE job SET cron = $1, every = $2, misfire = $3, block = $4, next = $5,"
 		" zone = $6, dst = $7, first = $8, timeout = $9, grace = $10, route = $11,"
-		" tags = $12, again = $13, steps = (SELECT steps FROM clock) WHERE name = $14"
-		" RETURNING id",
+		" tags = $12, again = $13, retries = $14, backoff = $15, jitter = $16,"
+		" from_end = $17, after_job = $18, after_state = $19, alarm = $20,"
+		" version = version + 1, steps = (SELECT steps FROM clock) WHERE id = $21",
+	[IS_CYCLE] = "WITH RECURSIVE edge(name, follower) AS (SELECT after_job, name FROM job"
+		" WHERE after_job IS NOT NULL UNION ALL SELECT name, alarm FROM job"
+		" WHERE alarm IS NOT NULL), reach(name) AS (SELECT follower FROM edge"
+		" WHERE name = $1 UNION SELECT follower FROM edge JOIN reach"
+		" ON edge.name = reach.name) SELECT count(*) FROM reach WHERE name = $1",
+	[PAUSE] = "UPDATE job SET paused = $1, version = version + 1 WHERE id = $2",
+	[ASK] = "INSERT INTO run (job, due, until, cause, state)"
+		" VALUES ($1, $2, $2, 'start', 'planned') RETURNING id",
+	[WITHDRAW] = "UPDATE job SET next = coalesce((SELECT min(due) FROM run WHERE job = $1"
+		" AND state = 'planned' AND " CHAIN "), next) WHERE id = $1",
+	[DISCARD_ASKED] = "UPDATE run SET state = 'discarded', ended = now_ns() WHERE job = $1"
+		" AND state = 'planned' AND NOT " CHAIN,
+	[CONTEXT] = "SELECT r.cause, r.attempt, r.origin, r.event, name, u.due, u.state, u.status"
+		" FROM run AS r LEFT JOIN run AS u ON u.id = r.follows"
+		" LEFT JOIN job ON job.id = u.job WHERE r.id = $1",
 	[FORGET_ARGUMENTS] = "DELETE FROM argument WHERE job = $1",
 	[REMOVE] = "DELETE FROM job WHERE id = $1",
 	/* By an index: reads no rows that stay, except the open ones. */
@@ -40,7 +56,7 @@ static const char *const common[QUERIES] = {
 	[NEXT_ID] = "SELECT min(id) FROM job WHERE id > $1",
 	[JOB] = "SELECT " JOB_COLUMNS " FROM job WHERE id = $1",
 	[EACH_JOB] = "SELECT " JOB_COLUMNS " FROM job ORDER BY name",
-	[ARGV] = "SELECT value FROM argument WHERE job = $1 ORDER BY position",
+	[ARGV] = "SELECT value, position FROM argument WHERE job = $1 ORDER BY position",
 	[PLAN] = "INSERT INTO run (job, due, until, cause, state)"
 		" VALUES ($1, $2, $3, $4, 'planned') RETURNING id",
 	[MISSED] = "INSERT INTO run (job, due, until, cause, state)"
@@ -57,14 +73,14 @@ static const char *const common[QUERIES] = {
 	[STEPS] = "SELECT steps FROM clock",
 	[STEP] = "UPDATE clock SET steps = $1",
 	[SHIFT] = "UPDATE run SET due = CASE state WHEN 'planned' THEN due + $1 ELSE due END,"
-		" until = until + $1 WHERE job = $2 AND " IN_CHAIN " AND (state = 'planned' OR id ="
-		"	(SELECT max(id) FROM run WHERE job = $2 AND " IN_CHAIN
-		"		AND state <> 'planned'))",
-	[UNPLAN] = "DELETE FROM run WHERE job = $1 AND state = 'planned' AND due > $2",
-	[LAST_DUE] = "SELECT max(due) FROM run WHERE job = $1 AND due <= $2",
+		" until = until + $1 WHERE job = $2 AND (state = 'planned' AND ($3 = 1 OR"
+		" NOT " CHAIN ") OR $3 = 1 AND id = (SELECT max(id) FROM run WHERE job = $2 AND"
+		" state <> 'planned' AND " CHAIN "))",
+	[UNPLAN] = "DELETE FROM run WHERE job = $1 AND state = 'planned' AND due > $2 AND " CHAIN,
+	[LAST_DUE] = "SELECT max(due) FROM run WHERE job = $1 AND due <= $2 AND " CHAIN,
 	[RECALCULATED] = "UPDATE job SET next = $1, first = $2, steps = $3 WHERE id = $4",
-	[LINK] = "UPDATE run SET until = $1 WHERE id ="
-		" (SELECT max(id) FROM run WHERE job = $2 AND " IN_CHAIN ")",
+	[LINK] = "UPDATE run SET until = $1 WHERE id = (SELECT max(id) FROM run WHERE job = $2 AND "
+		CHAIN ")",
 	[SLOW_RUNS] = "SELECT count(*) FROM run WHERE job = $1 AND ended > $2 AND took > $3",
 };
 
@@ -239,28 +255,39 @@ static void check_route(const struct job_row *job)
 		need_executors();
 }
 
-static void write_command(__s64 job, char *const *argv)
+static __s64 id_of(const char *name)
+{
+	return one_number(query(HAS, "s", name));
+}
+
+/* The script of a job, if it has one, is an argument, too. -1 would be NULL. */
+#define SCRIPT		(-2LL)
+
+static void write_command(__s64 job, const char *script, char *const *argv)
 {
 	__s64 i;
 
+	write_row(query(FORGET_ARGUMENTS, "n", job));
+	if (script)
+		write_row(query(ADD_ARGUMENT, "nns", job, SCRIPT, script));
 	for (i = 0; argv[i]; i++)
 		write_row(query(ADD_ARGUMENT, "nns", job, i, argv[i]));
 }
 
 void store_add(const struct job_row *job, char *const *argv)
 {
-	__s64 id;
-
-	check_route(job);
 	db->begin();
-	if (store_has(job->name))
+	if (id_of(job->name))
 		errx(1, "there is a job '%s' already", job->name);
-	id = one_number(query(ADD, "sstsstssntnssn", job->name, job->cron,
-			      job->cron ? NEVER : job->every, misfires[job->misfire],
-			      blocks[job->block], job->next, job->zone, dsts[job->by_clock],
-			      job->first, job->timeout, job->grace, job->route, job->tags ?: "",
-			      (__s64)job->again));
-	write_command(id, argv);
+	write_row(query(ADD, "s", job->name));
+	store_change(job, argv);
+}
+
+/* Forget what is planned, from @next on. What was asked for is discarded. */
+static void withdraw(__s64 job)
+{
+	write_row(query(UNPLAN, "nn", job, 0LL));
+	write_row(query(DISCARD_ASKED, "n", job));
 }
 
 bool store_change(const struct job_row *job, char *const *argv)
@@ -269,15 +296,44 @@ bool store_change(const struct job_row *job, char *const *argv)
 
 	check_route(job);
 	db->begin();
-	id = one_number(query(CHANGE, "stsstssntnssns", job->cron, job->cron ? NEVER : job->every,
-			      misfires[job->misfire], blocks[job->block], job->next, job->zone,
-			      dsts[job->by_clock], job->first, job->timeout, job->grace,
-			      job->route, job->tags ?: "", (__s64)job->again, job->name));
+	id = id_of(job->name);
 	if (!id)
 		return false;
-	write_row(query(FORGET_ARGUMENTS, "n", id));
-	write_command(id, argv);
+	if ((job->after && !id_of(job->after)) || (job->alarm && !id_of(job->alarm)))
+		errx(1, "--after, --alarm: there is no such job");
+	withdraw(id);
+	write_row(query(CHANGE, "stsstssntnssnnnnnsssn", job->cron,
+			job->cron ? NEVER : job->every, misfires[job->misfire],
+			blocks[job->block], job->next, job->zone, dsts[job->by_clock], job->first,
+			job->timeout, job->grace, job->route, job->tags ?: "", (__s64)job->again,
+			job->retries, job->backoff, job->jitter, (__s64)job->from_end, job->after,
+			job->after ? events[job->after_event] : NULL, job->alarm, id));
+	write_row(query(LINK, "tn", job->next, id));
+	if (one_number(query(IS_CYCLE, "s", job->name)))
+		errx(1, "job '%s' would run after itself", job->name);
+	write_command(id, job->script, argv);
 	return true;
+}
+
+bool store_pause(const char *name, bool pause)
+{
+	__s64 id;
+
+	db->begin();
+	id = id_of(name);
+	write_row(query(PAUSE, "nn", (__s64)pause, id));
+	write_row(query(WITHDRAW, "n", id));
+	withdraw(id);
+	return id;
+}
+
+__s64 store_ask(const char *name)
+{
+	__s64 id;
+
+	db->begin();
+	id = id_of(name);
+	return id ? one_number(query(ASK, "nn", id, db->now())) : 0;
 }
 
 static void trim_job(__s64 job, __s64 before)
@@ -294,7 +350,7 @@ static void trim_job(__s64 job, __s64 before)
 
 bool store_remove(const char *name)
 {
-	__s64 job = one_number(query(HAS, "s", name));
+	__s64 job = id_of(name);
 
 	if (!job)
 		return false;
@@ -314,7 +370,7 @@ void store_trim(__s64 before)
 
 bool store_has(const char *name)
 {
-	return one_number(query(HAS, "s", name));
+	return id_of(name);
 }
 
 /* The table allows no other words. */
@@ -338,6 +394,11 @@ static bool job_row(enum query q, bool found, struct job_row *job)
 		.first = db->number(q, 9), .steps = db->number(q, 10),
 		.timeout = db->number(q, 11), .grace = db->number(q, 12),
 		.route = db->text(q, 13), .tags = db->text(q, 14), .again = db->number(q, 15),
+		.paused = db->number(q, 16), .retries = db->number(q, 17),
+		.backoff = db->number(q, 18), .jitter = db->number(q, 19),
+		.from_end = db->number(q, 20), .after = db->text(q, 21),
+		.after_event = index_of(db->text(q, 22) ?: "", events, 3),
+		.alarm = db->text(q, 23), .version = db->number(q, 24),
 	};
 	return true;
 }
@@ -360,23 +421,40 @@ bool store_each_job(struct job_row *job)
 	return job_row(EACH_JOB, each(EACH_JOB), job);
 }
 
-char **store_argv(__s64 job)
+char **store_argv(__s64 job, char **script)
 {
 	enum query q = query(ARGV, "n", job);
-	char **argv = NULL, **more;
-	size_t n = 0;
+	GPtrArray *argv = g_ptr_array_new();
 
-	do {
-		more = realloc(argv, (n + 1) * sizeof(*argv));
-		if (!more)
-			err(1, "argv");
-		argv = more;
-		argv[n] = NULL;
-		if (!row(q))
-			return argv;
-		argv[n] = strdup(db->text(q, 0));
-	} while (argv[n++]);
-	err(1, "argv");
+	*script = NULL;
+	while (row(q))
+		if (db->number(q, 1) < 0)
+			*script = g_strdup(db->text(q, 0));
+		else
+			g_ptr_array_add(argv, g_strdup(db->text(q, 0)));
+	g_ptr_array_add(argv, NULL);
+	return (char **)g_ptr_array_free(argv, false);
+}
+
+char **store_context(__s64 run, char **environment)
+{
+	static const char *const names[] = {
+		"JOBS_CAUSE", "JOBS_ATTEMPT", "JOBS_DUE", "JOBS_EVENT",
+		"JOBS_OF", "JOBS_OF_DUE", "JOBS_OF_STATE", "JOBS_OF_STATUS",
+	};
+	enum query q = query(CONTEXT, "n", run);
+	const char *value;
+	size_t i;
+
+	if (!row(q))
+		return environment;
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		value = db->text(q, i);
+		if (value)
+			environment = g_environ_setenv(environment, names[i], value, true);
+	}
+	db->reset(q);
+	return environment;
 }
 
 __s64 store_plan(__s64 job, __s64 due, __s64 until, const char *cause)
@@ -455,9 +533,9 @@ bool store_each_stale(bool all, __s64 steps, struct job_row *job)
 	return job_row(q, row(db->going_on(q) ? q : query(q, "nn", (__s64)all, steps)), job);
 }
 
-void store_shift(__s64 job, __s64 change)
+void store_shift(__s64 job, __s64 change, bool all)
 {
-	write_row(query(SHIFT, "nn", change, job));
+	write_row(query(SHIFT, "nnn", change, job, (__s64)all));
 }
 
 void store_unplan(__s64 job, __s64 now)
@@ -493,7 +571,7 @@ bool store_started(__s64 run, const char *lane)
 
 bool store_stop(const char *name)
 {
-	__s64 job = one_number(query(HAS, "s", name));
+	__s64 job = id_of(name);
 
 	db->begin();
 	store_wake();
@@ -548,18 +626,29 @@ int store_take_over(bool first, __s64 too_late)
 	return interrupted;
 }
 
-bool store_each_planned(bool all, __s64 *run, __s64 *job, __s64 *due, bool *held)
+/* The queries of runs have these columns. */
+static bool each_planned(enum query q, struct planned *planned)
 {
-	enum query q = all ? EACH_PLANNED : EACH_ORPHAN;
-
-	db->begin();
 	if (!query_text(q) || !each(q))
 		return false;
-	*run = db->number(q, 0);
-	*job = db->number(q, 1);
-	*due = db->number(q, 2);
-	*held = db->number(q, 3);
+	*planned = (struct planned){
+		.run = db->number(q, 0), .job = db->number(q, 1), .due = db->number(q, 2),
+		.shard = db->number(q, 3), .shards = db->number(q, 4), .why = db->number(q, 5),
+		.held = db->number(q, 6),
+	};
 	return true;
+}
+
+bool store_each_planned(bool all, struct planned *planned)
+{
+	db->begin();
+	return each_planned(all ? EACH_PLANNED : EACH_ORPHAN, planned);
+}
+
+bool store_each_asked(struct planned *planned)
+{
+	db->begin();
+	return each_planned(EACH_ASKED, planned);
 }
 
 bool store_offer(__s64 run)
@@ -610,16 +699,9 @@ void store_add_shard(__s64 run, const struct executor_row *to, __s64 shard, __s6
 	write_row(query(ADD_SHARD, "ssnnn", to->id, to->name, shard, shards, run));
 }
 
-bool store_each_held(__s64 *run, __s64 *job, __s64 *due)
+bool store_each_held(struct planned *held)
 {
-	const enum query q = EACH_HELD;
-
-	if (!query_text(q) || !each(q))
-		return false;
-	*run = db->number(q, 0);
-	*job = db->number(q, 1);
-	*due = db->number(q, 2);
-	return true;
+	return each_planned(EACH_HELD, held);
 }
 
 void store_cover_held(__s64 job)
@@ -629,18 +711,9 @@ void store_cover_held(__s64 job)
 		store_wake();
 }
 
-bool store_each_assigned(__s64 *run, __s64 *job, __s64 *due, __s64 *shard, __s64 *shards)
+bool store_each_assigned(struct planned *planned)
 {
-	const enum query q = EACH_ASSIGNED;
-
-	if (!each(q))
-		return false;
-	*run = db->number(q, 0);
-	*job = db->number(q, 1);
-	*due = db->number(q, 2);
-	*shard = db->number(q, 3);
-	*shards = db->number(q, 4);
-	return true;
+	return each_planned(EACH_ASSIGNED, planned);
 }
 
 void store_hand_back(void)

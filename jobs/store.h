@@ -18,7 +18,7 @@
 enum block { BLOCK_SERIAL, BLOCK_DISCARD, BLOCK_COVER };
 
 /* Names in the table and on the command line. */
-extern const char *const misfires[3], *const blocks[3], *const dsts[2];
+extern const char *const misfires[3], *const blocks[3], *const dsts[2], *const events[3];
 
 struct job_row {
 	__s64		id;
@@ -34,6 +34,16 @@ struct job_row {
 	const char	*tags;		/* that the executor must have, "gpu,eu" */
 	bool		again;		/* a run that was interrupted is run again */
 	__s64		steps;		/* store_steps() when next was calculated */
+	bool		paused;
+	__s64		retries;	/* how often a run that failed is run again ... */
+	__s64		backoff;	/* ... so much later; each time twice as much */
+	__s64		jitter;		/* a run begins later by at most this */
+	bool		from_end;	/* due so long after the end of the last run */
+	const char	*after;		/* due after runs of that job, or NULL ... */
+	int		after_event;	/* ... that end like this: an index of events */
+	const char	*alarm;		/* the job to be run if this one fails, or NULL */
+	const char	*script;		/* what is run with the arguments; only for writing */
+	__s64		version;	/* counts changes */
 	enum misfire	misfire;
 	enum block	block;
 	__s64		next;		/* next due time to be planned, or NEVER */
@@ -112,8 +122,15 @@ __s64 store_steps(void);
 void store_renew(void);
 
 void store_add(const struct job_row *row, char *const *argv);
-/* Runs that are planned stay. Returns false if there is no job of that name. */
+/* Runs that are planned are forgotten. Returns false if there is no job of that name. */
 bool store_change(const struct job_row *row, char *const *argv);
+/*
+ * A job that is paused is not due. What is planned becomes due again when it goes on, but is then
+ * late, or a misfire. Returns false if there is no job of that name.
+ */
+bool store_pause(const char *name, bool pause);
+/* Ask for a run now. Returns its id, or 0 if there is no job of that name. */
+__s64 store_ask(const char *name);
 /* Returns false if there is no such job. */
 bool store_remove(const char *name);
 /* Delete the rows of due times before @before, unless they are planned or started, and commit. */
@@ -128,8 +145,13 @@ bool store_has(const char *name);
 bool store_first_due(__s64 until, struct job_row *row);
 bool store_job(__s64 id, struct job_row *row);
 bool store_each_job(struct job_row *row);
-/* Returns the command, an array that ends with NULL. The caller frees it and its strings. */
-char **store_argv(__s64 job);
+/*
+ * Returns the command, an array that ends with NULL, and the script, which may be NULL. The caller
+ * frees both.
+ */
+char **store_argv(__s64 job, char **script);
+/* Add to an environment why a run that was asked for is run. */
+char **store_context(__s64 run, char **environment);
 
 /*
  * The states of a due time of a job:
@@ -146,8 +168,13 @@ char **store_argv(__s64 job);
  * There are no other transitions. A row that is missed may stand for all due times from due to
  * until; any other row stands for one due time, and until is the job's next. So the rows of
  * a job form a chain without gaps, in the order of their ids, from its first due time to the next
- * one to be planned. If the clock is set back, a due time may come again. A row whose until is its
+ * one to be planned, which with from_end is not known until the run has ended. If the clock is set
+ * back, a due time may come again. A row whose until is its
  * due is not in the chain: it is a further shard of a due time, or repeats an interrupted run.
+ *
+ * Nor are rows in it that were asked for: by somebody (cause "start"), by the end of another job
+ * ("after", "alarm"), or by that of the same job ("retry"). When a row gets its last state, triggers
+ * of the database write those that follow.
  *
  * A planned run of a job with a route is offered when its turn has come, instead of being started.
  * Then it has a holder: nobody, or the executor that is to start it. Whatever happens to that
@@ -163,11 +190,12 @@ void store_next(__s64 job, __s64 next);
  */
 bool store_each_stale(bool all, __s64 steps, struct job_row *row);
 /*
- * The clock was set by @change: move planned runs of a job that counts elapsed time.
+ * The clock was set by @change: move planned runs of a job. @all: it counts elapsed time, or else
+ * only those that were asked for.
  * store_unplan(): forget planned runs after @now. store_last_due(): the last due time of the job
  * that has a row, up to @until, or NEVER.
  */
-void store_shift(__s64 job, __s64 change);
+void store_shift(__s64 job, __s64 change, bool all);
 void store_unplan(__s64 job, __s64 now);
 __s64 store_last_due(__s64 job, __s64 until);
 /* Store these next and first due times, and link the last row of the job to the next one. */
@@ -203,9 +231,20 @@ int store_take_over(bool first, __s64 too_late);
 /*
  * Reads planned rows by due time, one per call, until it returns false: those of jobs that no
  * scheduler has, which are this scheduler's from now on; with @all, also those of its other jobs.
- * @held: it was offered before.
+ * store_each_asked(): those that were asked for, of such jobs and this scheduler's, and of these
+ * jobs perhaps others. The scheduler may know them already.
  */
-bool store_each_planned(bool all, __s64 *run, __s64 *job, __s64 *due, bool *held);
+enum why { WHY_SCHEDULE, WHY_ASKED, WHY_RETRY };
+
+struct planned {
+	__s64		run, job, due;
+	__s64		shard, shards;	/* which part it does, of how many */
+	enum why	why;
+	bool		held;		/* it was offered before */
+};
+
+bool store_each_planned(bool all, struct planned *planned);
+bool store_each_asked(struct planned *planned);
 
 /* Offer a planned run to executors. Returns false if the row is gone because the job was removed. */
 bool store_offer(__s64 run);
@@ -227,12 +266,12 @@ void store_assign(__s64 run, const struct executor_row *to, __s64 shard, __s64 s
 /* Plan one more run for the due time of @run. */
 void store_add_shard(__s64 run, const struct executor_row *to, __s64 shard, __s64 shards);
 /* Offered and started runs of this scheduler's jobs that others hold. */
-bool store_each_held(__s64 *run, __s64 *job, __s64 *due);
+bool store_each_held(struct planned *held);
 /* Cover these runs of the job, except those that are being written to. */
 void store_cover_held(__s64 job);
 
 /* The runs that this executor is to start, one per call, until it returns false. */
-bool store_each_assigned(__s64 *run, __s64 *job, __s64 *due, __s64 *shard, __s64 *shards);
+bool store_each_assigned(struct planned *planned);
 /* Take no more runs, and give back those that are not started. */
 void store_hand_back(void);
 

@@ -71,6 +71,9 @@
 	"id, name, tags, places,"						\
 	" (SELECT count(*) FROM run WHERE holder = executor.id AND " OPEN "),"	\
 	" lease - now_ns(), CAST(lease - now_ns() < period / 2 AS int)"
+/* Those of struct planned. */
+#define PLANNED_COLUMNS								\
+	"run.id, run.job, due, shard, coalesce(shards, 1), " WHY ", CAST(holder IS NOT NULL AS int)"
 #define PLANNED_RUNS	"(SELECT FROM run WHERE job = job.id AND state = 'planned')"
 
 /*
@@ -82,8 +85,7 @@
 	"	(SELECT id FROM job WHERE (" condition ") AND EXISTS " PLANNED_RUNS	\
 	"		ORDER BY owner, id LIMIT " most						\
 	"		FOR NO KEY UPDATE SKIP LOCKED) RETURNING id)"				\
-	" SELECT run.id, run.job, due, CAST(holder IS NOT NULL AS int)"			\
-	"	FROM run JOIN mine ON mine.id = run.job"				\
+	" SELECT " PLANNED_COLUMNS " FROM run JOIN mine ON mine.id = run.job"		\
 	" WHERE state = 'planned' ORDER BY due"
 
 static const char *const queries[QUERIES] = {
@@ -91,7 +93,7 @@ static const char *const queries[QUERIES] = {
 	[TRIM] = "DELETE FROM run WHERE id = ANY (ARRAY(SELECT id FROM run WHERE job = $1"
 		" AND due < $2 AND state NOT IN ('planned', 'started') ORDER BY due LIMIT $3))",
 	/* Jobs with planned runs that nobody has are left to EACH_ORPHAN. */
-	[FIRST_DUE] = "WITH due AS MATERIALIZED (SELECT id FROM job WHERE next <= $1 AND (owner = "
+	[FIRST_DUE] = "WITH due AS MATERIALIZED (SELECT id FROM job WHERE next <= $1 AND paused = 0 AND (owner = "
 		ME " OR owner IS NULL AND NOT EXISTS " PLANNED_RUNS ")"
 		"	ORDER BY next LIMIT 64 FOR NO KEY UPDATE SKIP LOCKED)"
 		" UPDATE job SET owner = " ME " FROM due WHERE job.id = due.id"
@@ -121,16 +123,26 @@ static const char *const queries[QUERIES] = {
 	/* Locks the jobs: nobody claims a run and finds that it is missed. */
 	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE id IN"
 		" (SELECT run.id FROM run JOIN job ON job.id = run.job"
-		"	WHERE state = 'planned' AND due < $1 AND owner IS NULL"
-		"	AND cause <> 'again' AND holder IS NULL AND NOT"
+		"	WHERE state = 'planned' AND " CHAIN " AND due < $1 - jitter AND owner IS NULL"
+		"	AND holder IS NULL AND NOT"
 		"	(misfire = 'all' OR misfire = 'once' AND (next IS NULL OR next >= $1) AND due ="
 		"		(SELECT min(due) FROM run AS r"
-		"			WHERE r.job = job.id AND state = 'planned'"
-		"			AND cause <> 'again' AND holder IS NULL))"
-		"	FOR UPDATE SKIP LOCKED)",
+		"			WHERE r.job = job.id AND state = 'planned' AND " CHAIN
+		"			AND holder IS NULL))"
+		"	FOR NO KEY UPDATE SKIP LOCKED)",
 	[RELEASE] = "UPDATE job SET owner = NULL WHERE id = $1 AND owner = " ME,
 	[EACH_PLANNED] = CLAIM_PLANNED("owner IS NULL OR owner = " ME, "1024"),
 	[EACH_ORPHAN] = CLAIM_PLANNED("owner IS NULL", "256"),
+	/* All that is planned of these jobs, as another scheduler may have left more. */
+	[EACH_ASKED] = "WITH asked AS MATERIALIZED (SELECT DISTINCT job FROM run"
+		" WHERE " OPEN " AND state = 'planned' AND NOT " CHAIN " AND holder IS NULL),"
+		" mine AS (UPDATE job SET owner = " ME " WHERE id IN (SELECT id FROM job"
+		"	WHERE id IN (SELECT job FROM asked) AND owner IS NULL ORDER BY id LIMIT 256"
+		"	FOR NO KEY UPDATE SKIP LOCKED) RETURNING id)"
+		" SELECT " PLANNED_COLUMNS " FROM run"
+		" JOIN job ON job.id = run.job WHERE state = 'planned' AND job IN"
+		"	(SELECT job FROM asked) AND (owner = " ME " OR job IN (SELECT id FROM mine))"
+		" ORDER BY due",
 	[STEPS_LOCKED] = "SELECT steps FROM clock FOR UPDATE",
 	[EACH_STALE] = "SELECT " JOB_COLUMNS " FROM job WHERE next IS NOT NULL"
 		" AND ($1 = 1 OR steps <> $2) AND (owner IS NULL OR owner = " ME ")"
@@ -159,13 +171,13 @@ static const char *const queries[QUERIES] = {
 		" shards) SELECT job, due, due, cause, state, CAST($1 AS uuid), CAST($2 AS text),"
 		" CAST($3 AS bigint), CAST($4 AS bigint) FROM run"
 		" WHERE id = $5",
-	[EACH_HELD] = "SELECT run.id, job, due FROM run JOIN job ON job.id = job"
+	[EACH_HELD] = "SELECT " PLANNED_COLUMNS " FROM run JOIN job ON job.id = job"
 		" WHERE holder IS NOT NULL AND holder <> " ME " AND " OPEN " AND owner = " ME,
 	[COVER_HELD] = "UPDATE run SET stop = 2, state = CASE state WHEN 'planned' THEN 'covered'"
 		" ELSE state END, ended = CASE state WHEN 'planned' THEN now_ns() ELSE ended END"
 		" WHERE id IN (SELECT id FROM run WHERE job = $1 AND holder IS NOT NULL"
 		"	AND holder <> " ME " AND " OPEN " AND stop <> 2 FOR UPDATE SKIP LOCKED)",
-	[EACH_ASSIGNED] = "SELECT id, job, due, shard, coalesce(shards, 1) FROM run"
+	[EACH_ASSIGNED] = "SELECT " PLANNED_COLUMNS " FROM run"
 		" WHERE holder = " ME " AND " OPEN " AND state = 'planned' ORDER BY due, id",
 	[NO_PLACES] = "UPDATE executor SET places = 0 WHERE id = " ME,
 	[HAND_BACK] = "UPDATE run SET holder = " NOBODY " WHERE holder = " ME " AND " OPEN

@@ -40,10 +40,20 @@ static const char schema[] =
 	"	route TEXT CHECK (route IN (" ROUTE_WORDS ")),"
 	"	tags TEXT NOT NULL DEFAULT '',"
 	"	again INTEGER NOT NULL DEFAULT 0,"
+	"	paused INTEGER NOT NULL DEFAULT 0,"
+	"	retries INTEGER NOT NULL DEFAULT 0,"
+	"	backoff INTEGER NOT NULL DEFAULT 0,"
+	"	jitter INTEGER NOT NULL DEFAULT 0,"
+	"	from_end INTEGER NOT NULL DEFAULT 0,"
+	"	after_job TEXT,"
+	"	after_state TEXT CHECK (after_state IN (" EVENTS ")),"
+	"	alarm TEXT,"
+	"	version INTEGER NOT NULL DEFAULT 0,"
 	"	CHECK (cron IS NULL OR every IS NULL),"
 	"	CHECK (every > 0)"
 	") STRICT;"
 	"CREATE INDEX job_next ON job (next);"
+	"CREATE INDEX job_after ON job (after_job);"
 	"CREATE TABLE argument ("
 	"	job INTEGER NOT NULL REFERENCES job ON DELETE CASCADE,"
 	"	position INTEGER NOT NULL,"
@@ -55,7 +65,7 @@ static const char schema[] =
 	"	job INTEGER NOT NULL REFERENCES job ON DELETE CASCADE,"
 	"	due INTEGER NOT NULL,"
 	"	until INTEGER,"
-	"	cause TEXT NOT NULL CHECK (cause IN ('due', 'late', 'misfire', 'again')),"
+	"	cause TEXT NOT NULL CHECK (cause IN (" CAUSES ")),"
 	"	state TEXT NOT NULL CHECK (state IN ('planned', 'started', 'done', 'covered',"
 	"		'discarded', 'missed', 'interrupted', 'timeout', 'stopped')),"
 	"	lane TEXT CHECK (lane IN ('fast', 'slow')),"
@@ -63,11 +73,23 @@ static const char schema[] =
 	"	ended INTEGER,"
 	"	took INTEGER,"
 	"	status INTEGER,"
-	"	stop INTEGER NOT NULL DEFAULT 0"
+	"	stop INTEGER NOT NULL DEFAULT 0,"
+	"	attempt INTEGER NOT NULL DEFAULT 0,"
+	"	origin INTEGER,"
+	"	follows INTEGER,"
+	"	event TEXT"
 	") STRICT;"
 	"CREATE INDEX run_due ON run (job, due);"
 	"CREATE INDEX run_ended ON run (job, ended);"
 	"CREATE INDEX run_open ON run (due) WHERE state IN ('planned', 'started');"
+	"CREATE TABLE output ("
+	"	run INTEGER PRIMARY KEY REFERENCES run ON DELETE CASCADE,"
+	"	at INTEGER NOT NULL,"
+	"	size INTEGER NOT NULL,"
+	"	head TEXT NOT NULL,"
+	"	tail TEXT NOT NULL"
+	") STRICT;"
+	"CREATE INDEX output_at ON output (at);"
 	/* By how much the clock was set, and what it was at a boot: see store_steps(). */
 	"CREATE TABLE IF NOT EXISTS clock ("
 	"	steps INTEGER NOT NULL,"
@@ -77,6 +99,17 @@ static const char schema[] =
 	"INSERT INTO clock SELECT 0, NULL, NULL WHERE NOT EXISTS (SELECT 1 FROM clock);"
 	"PRAGMA application_id = " APPLICATION_ID ";"
 	"PRAGMA user_version = " SCHEMA_VERSION ";";
+
+/* For programs that do not know now_ns(). */
+#define SQL_NOW		"CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000000"
+
+/* These come last: they must not see the rows of an upgrade. */
+static const char triggers[] =
+	"CREATE TRIGGER run_ended AFTER UPDATE OF state ON run"
+	"	WHEN OLD.state IN ('planned', 'started') AND NEW.state NOT IN ('planned', 'started')"
+	"	BEGIN " FOLLOW_UPS(SQL_NOW, "", "") " END;"
+	"CREATE TRIGGER run_missed AFTER INSERT ON run WHEN NEW.state = 'missed'"
+	"	BEGIN " FOLLOW_UPS(SQL_NOW, "", "") " END;";
 
 /*
  * From each version to the next one: its columns, in the order of the tables. Then the tables are
@@ -94,8 +127,20 @@ static const char *const upgrades[] = {
 	"DROP INDEX IF EXISTS run_due;"
 	"ALTER TABLE job ADD route TEXT; ALTER TABLE job ADD tags TEXT NOT NULL DEFAULT '';"
 	"ALTER TABLE job ADD again INTEGER NOT NULL DEFAULT 0;",
+
+	"ALTER TABLE job ADD paused INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE job ADD retries INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE job ADD backoff INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE job ADD jitter INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE job ADD from_end INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE job ADD after_job TEXT; ALTER TABLE job ADD after_state TEXT;"
+	"ALTER TABLE job ADD alarm TEXT; ALTER TABLE job ADD version INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE run ADD attempt INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE run ADD origin INTEGER; ALTER TABLE run ADD follows INTEGER;"
+	"ALTER TABLE run ADD event TEXT;",
 };
 static const char set_aside[] =
+	"PRAGMA legacy_alter_table = ON;"	/* what refers to a table refers to the new one */
 	"DROP INDEX job_next; DROP INDEX run_ended; DROP INDEX run_open;"
 	"ALTER TABLE job RENAME TO old_job; ALTER TABLE argument RENAME TO old_argument;"
 	"ALTER TABLE run RENAME TO old_run;";
@@ -108,7 +153,7 @@ static const char take_back[] =
 	"DROP TABLE old_run; DROP TABLE old_argument; DROP TABLE old_job;";
 
 static const char *const queries[QUERIES] = {
-	[FIRST_DUE] = "SELECT " JOB_COLUMNS " FROM job WHERE next <= $1 ORDER BY next LIMIT 1",
+	[FIRST_DUE] = "SELECT " JOB_COLUMNS " FROM job WHERE next <= $1 AND paused = 0 ORDER BY next LIMIT 1",
 	[STARTED] = "UPDATE run SET state = 'started', lane = $1, started = now_ns()"
 		" WHERE id = $2 AND state = 'planned'",
 	[ENDED] = "UPDATE run SET state = $1, ended = now_ns(), took = $2, status = $3"
@@ -118,12 +163,17 @@ static const char *const queries[QUERIES] = {
 		" WHERE state = 'started' AND cause <> 'again' AND again = 1",
 	[INTERRUPT] = "UPDATE run SET state = 'interrupted', ended = now_ns()"
 		" WHERE state = 'started'",
-	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE state = 'planned' AND due < $1"
-		" AND cause <> 'again' AND NOT EXISTS (SELECT 1 FROM job WHERE id = run.job AND (misfire = 'all' OR misfire = 'once'"
+	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE state = 'planned' AND " CHAIN
+		" AND due < $1 - (SELECT jitter FROM job WHERE id = run.job) AND NOT"
+		" EXISTS (SELECT 1 FROM job WHERE id = run.job AND (misfire = 'all' OR misfire = 'once'"
 		"	AND (next IS NULL OR next >= $1)"
 		"	AND run.due = (SELECT min(due) FROM run"
-		"		WHERE job = job.id AND state = 'planned' AND cause <> 'again')))",
-	[EACH_PLANNED] = "SELECT id, job, due, 0 FROM run WHERE state = 'planned' ORDER BY due",
+		"		WHERE job = job.id AND state = 'planned' AND " CHAIN ")))",
+	[EACH_PLANNED] = "SELECT id, job, due, 0, 1, " WHY ", 0 FROM run WHERE state = 'planned'"
+		" ORDER BY due",
+	/* The first condition is that of an index. */
+	[EACH_ASKED] = "SELECT id, job, due, 0, 1, " WHY ", 0 FROM run WHERE state IN ('planned', 'started')"
+		" AND state = 'planned' AND NOT " CHAIN " ORDER BY due",
 	[STEPS_LOCKED] = "SELECT steps FROM clock",
 	[SET_BOOT] = "UPDATE clock SET boot = $1, base = $2 WHERE boot IS NOT $1",
 	[BASE] = "SELECT base FROM clock",
@@ -332,6 +382,7 @@ static bool make_tables(int old)
 	execute(schema);
 	if (old)
 		execute(take_back);
+	execute(triggers);
 	execute("COMMIT");
 	return true;
 }

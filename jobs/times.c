@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <glib.h>
+
 #include "times.h"
 
 static const struct unit {
@@ -50,15 +52,21 @@ const char *show_duration(__s64 ns, char text[DURATION_SIZE])
 	return text;
 }
 
-const char *show_time(__s64 wall, char text[TIME_SIZE])
+const char *show_time(__s64 wall, const char *zone, char text[TIME_SIZE])
 {
-	time_t seconds = wall / NS_PER_S;
-	struct tm tm;
-	size_t len;
+	GTimeZone *tz = zone ? g_time_zone_new_identifier(zone) : g_time_zone_new_local();
+	GDateTime *utc = g_date_time_new_from_unix_utc(wall / NS_PER_S), *time = NULL;
+	char *shown = NULL;
 
-	if (wall == NEVER || !localtime_r(&seconds, &tm))
-		return "never";
-	len = strftime(text, TIME_SIZE, "%F %T", &tm);
-	snprintf(text + len, TIME_SIZE - len, ".%03lld", wall % NS_PER_S / NS_PER_MS);
+	if (wall != NEVER && utc && tz)
+		time = g_date_time_to_timezone(utc, tz);
+	if (time)
+		shown = g_date_time_format(time, "%F %T");
+	snprintf(text, TIME_SIZE, shown ? "%s.%03lld" : "never", shown,
+		 wall % NS_PER_S / NS_PER_MS);
+	g_free(shown);
+	g_clear_pointer(&time, g_date_time_unref);
+	g_clear_pointer(&utc, g_date_time_unref);
+	g_clear_pointer(&tz, g_time_zone_unref);
 	return text;
 }

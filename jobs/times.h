@@ -31,8 +31,8 @@ bool parse_duration(const char *text, __s64 *ns);
 
 /* In the format of parse_duration(). */
 const char *show_duration(__s64 ns, char text[DURATION_SIZE]);
-/* In local time. */
-const char *show_time(__s64 wall, char text[TIME_SIZE]);
+/* In a time zone that there is; NULL: the machine's. */
+const char *show_time(__s64 wall, const char *zone, char text[TIME_SIZE]);
 
 static inline __s64 clock_ns(clockid_t clock)
 {
