@@ -385,6 +385,8 @@ static const char *script_file(const char *script)
 /* The same, after its result was written. */
 static void finish(struct job *job, const char *state, __s64 took, int status)
 {
+	output_write(&job->output, job->running->id);
+	output_close(&job->output);
 	store_ended(job->running->id, state, took, status);
 	lanes_let_go(job);
 }
@@ -425,7 +427,7 @@ bool lanes_have(const struct job *job, __s64 id)
 	return run || (job->running && job->running->id == id);
 }
 
-static void __attribute__((noreturn)) be_child(const struct job *job, pid_t scheduler)
+static void __attribute__((noreturn)) be_child(const struct job *job, pid_t scheduler, int out)
 {
 	const char *file = job->argv[0];
 	sigset_t none;
@@ -442,6 +444,10 @@ static void __attribute__((noreturn)) be_child(const struct job *job, pid_t sche
 	signal(SIGPIPE, SIG_DFL);
 	close(STDIN_FILENO);
 	open("/dev/null", O_RDONLY);
+	if (out >= 0) {
+		dup2(out, STDOUT_FILENO);
+		dup2(out, STDERR_FILENO);
+	}
 	if (job->script)
 		file = script_file(job->script);
 	execvpe(file, job->argv, job->environment);
@@ -452,13 +458,17 @@ static void __attribute__((noreturn)) be_child(const struct job *job, pid_t sche
 static bool launch(struct job *job)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = job };
+	struct epoll_event readable = { .events = EPOLLIN, .data.ptr = (char *)job + LANES_OUTPUT };
 	pid_t scheduler = getpid();
+	int out = output_open(&job->output);
 
 	cgroup_make(job);
 	job->launched = clock_ns(CLOCK_MONOTONIC);
 	job->pid = fork();
 	if (!job->pid)
-		be_child(job, scheduler);
+		be_child(job, scheduler, out);
+	if (out >= 0)
+		close(out);
 	if (job->pid < 0) {
 		warn("job '%s': fork", job->name);
 		return false;
@@ -467,6 +477,8 @@ static bool launch(struct job *job)
 	job->pidfd = pidfd_open(job->pid, 0);
 	if (job->pidfd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, job->pidfd, &event))
 		err(1, "pidfd_open");
+	if (out >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, job->output.fd, &readable))
+		err(1, "epoll_ctl");
 	if (job->longest != NEVER) {
 		job->deadline = job->launched + job->longest;
 		set_limit(job);
@@ -518,6 +530,17 @@ void lanes_kill(struct job *job)
 		kill_run(job);
 }
 
+void lanes_read(struct job *job)
+{
+	output_read(&job->output);
+}
+
+void lanes_write(struct job *job)
+{
+	if (job->running)
+		output_write(&job->output, job->running->id);
+}
+
 void lanes_reap(struct job *job)
 {
 	__s64 took = clock_ns(CLOCK_MONOTONIC) - job->launched;
@@ -531,6 +554,7 @@ void lanes_reap(struct job *job)
 	if (epoll_ctl(epoll_fd, EPOLL_CTL_DEL, job->pidfd, NULL))
 		err(1, "epoll_ctl");
 	close(job->pidfd);
+	output_read(&job->output);
 	killed = info.si_code != CLD_EXITED;
 	/* The run may have ended by itself before it was covered. */
 	if (job->ending && (strcmp(job->ending, "covered") ||

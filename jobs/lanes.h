@@ -12,6 +12,7 @@
 #include <libhwtimer.h>
 
 #include "due.h"
+#include "output.h"
 #include "store.h"
 
 struct run {
@@ -60,6 +61,7 @@ struct job {
 	__s64		deadline;	/* CLOCK_MONOTONIC, when to end or kill the run; or NEVER */
 	hwtimer_id	limit;		/* timeout for that; 0: none */
 	char		**environment;	/* of the run */
+	struct output	output;		/* of the run */
 	char		*cgroup;	/* control group of the run; NULL: it has none */
 	pid_t		pid;
 	int		pidfd;
@@ -121,6 +123,11 @@ bool lanes_have(const struct job *job, __s64 id);
 
 /* The child of @job ended. */
 void lanes_reap(struct job *job);
+/* Its output is readable, as an event with (char *)job + LANES_OUTPUT says, before that. */
+void lanes_read(struct job *job);
+#define LANES_OUTPUT	1
+/* Write what has changed of the output of its running command. */
+void lanes_write(struct job *job);
 
 /* Returns the number of children. */
 unsigned int lanes_running(void);

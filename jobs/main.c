@@ -30,8 +30,8 @@
 #include "sched.h"
 
 #define EXIT_USAGE	2
-/* Each running command needs a descriptor. */
-#define COUNT_MAX	400
+/* Each running command needs two descriptors. */
+#define COUNT_MAX	240
 #define RETRIES_MAX	10
 #define SCRIPT_MAX	65536
 
@@ -47,6 +47,7 @@ static const char summary[] =
 	"  stop NAME            end its run, as after --timeout\n"
 	"  list\n"
 	"  log [NAME]\n"
+	"  output NAME          the output of its last run\n"
 	"  trim TIME            forget what became of due times longer ago than that\n"
 	"  run [OPTION]...      until SIGTERM or SIGINT, and until what runs then has ended\n"
 	"  executor [OPTION]... the same, but start only what schedulers assign to it\n"
@@ -66,7 +67,7 @@ static struct given {
 	char	*route, *tags, *name;
 	char	*retries, *backoff, *jitter, *after, *alarm, *script;
 	gboolean broadcast, again, from_end;
-	char	*window, *fast, *slow, *slow_time, *slow_runs, *slow_within;
+	char	*keep, *window, *fast, *slow, *slow_time, *slow_runs, *slow_within;
 } given;
 
 /* A file name may have any bytes, whatever the locale is. */
@@ -125,7 +126,11 @@ static const GOptionEntry define_options[] = {
 	OPTION("slow-runs", slow_runs, "N", "with more slow runs a job is slow [10]"),	\
 	OPTION("slow-within", slow_within, "TIME", "if these ended within this time [1m]")
 
-static const GOptionEntry run_options[] = { RUN_OPTIONS, { } };
+static const GOptionEntry run_options[] = {
+	RUN_OPTIONS,
+	OPTION("keep", keep, "TIME", "for how long outputs of runs are kept [30d]"),
+	{ }
+};
 
 static const GOptionEntry executor_options[] = {
 	OPTION("name", name, "NAME", "[HOST:PID]"),
@@ -400,6 +405,22 @@ static void stop(char **arguments, char **command __attribute__((unused)))
 	store_commit();
 }
 
+static void show_output(char **arguments, char **command __attribute__((unused)))
+{
+	const char *head, *tail;
+	__s64 size;
+
+	store_open(database, false);
+	if (!store_has(*arguments))
+		errx(1, "there is no job '%s'", *arguments);
+	if (!store_last_output(*arguments, &size, &head, &tail))
+		return;
+	fputs(head, stdout);
+	if (size > 2 * OUTPUT_KEPT)
+		printf("\n[... %lld bytes ...]\n", size - 2 * OUTPUT_KEPT);
+	fputs(tail, stdout);
+}
+
 static void trim(char **arguments, char **command __attribute__((unused)))
 {
 	__s64 ns = duration("trim", *arguments, 0, 0);
@@ -487,6 +508,7 @@ static struct sched_options sched_options(bool executes)
 
 	return (struct sched_options){
 		.window = window,
+		.keep = duration("--keep", given.keep, 0, 30 * 86400 * NS_PER_S),
 		.executes = executes,
 		.lanes = {
 			.window = window,
@@ -590,6 +612,7 @@ static const struct command {
 	{ "stop", stop, "NAME", 1, 1, no_options },
 	{ "list", list, NULL, 0, 0, no_options },
 	{ "log", show_log, "NAME", 0, 1, no_options },
+	{ "output", show_output, "NAME", 1, 1, no_options },
 	{ "trim", trim, "TIME", 1, 1, no_options },
 	{ "run", run, NULL, 0, 0, run_options },
 	{ "executor", executor, NULL, 0, 2, executor_options },

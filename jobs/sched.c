@@ -54,10 +54,11 @@
 #define PLAN_MAX	256
 /* If the clock is set back by less, nothing is due again. */
 #define SET_BACK	(60 * NS_PER_S)
+#define FORGET_PERIOD	(3600 * NS_PER_S)
 /* The measured difference of two clocks varies by less, unless one of them was set. */
 #define CLOCK_NOISE	(10 * NS_PER_MS)
 
-static __s64 window;
+static __s64 window, keep;
 static struct hwtimer *timers;
 static int epoll_fd, clock_fd, signal_fd;
 static bool executes;		/* this is an executor */
@@ -506,6 +507,22 @@ static bool plan_jobs(void)
 	return false;
 }
 
+static void write_output(const void *node, VISIT visit, int depth __attribute__((unused)))
+{
+	if (visit == postorder || visit == leaf)
+		lanes_write(*(struct job *const *)node);
+}
+
+/* Forget old outputs, a few at a time. */
+static void forget_output(void)
+{
+	static __s64 next;
+	__s64 now = clock_ns(CLOCK_MONOTONIC);
+
+	if (now >= next && store_forget_output(store_now() - keep))
+		next = now + FORGET_PERIOD;
+}
+
 /* Do what other processes want, or have left to do. Returns false if there may be more to plan. */
 static bool look(void)
 {
@@ -529,9 +546,11 @@ static bool scan(void)
 	__s64 began = clock_ns(CLOCK_MONOTONIC);
 	bool again, all;
 
+	store_renew();
+	twalk(jobs, write_output);
 	if (executes || stopping)
 		return look();
-	store_renew();
+	forget_output();
 	follow_clock();
 	again = follow_time();
 	/* Before other jobs are taken over, which is told. */
@@ -685,6 +704,7 @@ static void open_all(const struct sched_options *options)
 	sigset_t signals;
 
 	window = options->window;
+	keep = options->keep;
 	executes = options->executes;
 	must(hwtimer_open(&timers, NULL), "hwtimer_open");
 	/* If SIGCHLD were ignored, there would be no children to wait for. */
@@ -741,9 +761,15 @@ void sched_run(const struct sched_options *options)
 		n = epoll_wait(epoll_fd, events, EVENTS, woken ? 0 : -1);
 		if (n < 0 && errno != EINTR)
 			err(1, "epoll_wait");
+		/* Jobs may be gone after the other events. */
+		for (i = 0; i < n; i++)
+			if (events[i].data.u64 & LANES_OUTPUT)
+				lanes_read((struct job *)((char *)events[i].data.ptr - LANES_OUTPUT));
 		for (i = 0; i < n; i++) {
 			void *data = events[i].data.ptr;
 
+			if (events[i].data.u64 & LANES_OUTPUT)
+				continue;
 			if (data == &signal_fd)
 				signal_readable();
 			else if (data == &timers)

@@ -9,6 +9,7 @@
 
 struct sched_options {
 	__s64			window;	/* jobs are read so far ahead; what is later is a misfire */
+	__s64			keep;	/* for how long outputs are kept */
 	struct lane_options	lanes;
 	/* Start what other processes plan and assign; plan nothing. */
 	bool			executes;

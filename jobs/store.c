@@ -81,6 +81,15 @@ static const char *const common[QUERIES] = {
 	[RECALCULATED] = "UPDATE job SET next = $1, first = $2, steps = $3 WHERE id = $4",
 	[LINK] = "UPDATE run SET until = $1 WHERE id = (SELECT max(id) FROM run WHERE job = $2 AND "
 		CHAIN ")",
+	/* The run may be gone. */
+	[OUTPUT] = "INSERT INTO output (run, at, size, head, tail) SELECT id, CAST($1 AS bigint),"
+		" CAST($2 AS bigint), CAST($3 AS text), CAST($4 AS text) FROM run WHERE id = $5"
+		" ON CONFLICT (run) DO UPDATE SET at = excluded.at, size = excluded.size,"
+		" head = excluded.head, tail = excluded.tail",
+	[LAST_OUTPUT] = "SELECT size, head, tail FROM output JOIN run ON run.id = output.run"
+		" JOIN job ON job.id = run.job WHERE name = $1 ORDER BY run.id DESC LIMIT 1",
+	[FORGET_OUTPUT] = "DELETE FROM output WHERE run IN"
+		" (SELECT run FROM output WHERE at < $1 ORDER BY at LIMIT $2)",
 	[SLOW_RUNS] = "SELECT count(*) FROM run WHERE job = $1 AND ended > $2 AND took > $3",
 };
 
@@ -722,6 +731,30 @@ void store_hand_back(void)
 	write_row(query(NO_PLACES, ""));
 	if (write_row(query(HAND_BACK, "")))
 		store_wake();
+}
+
+void store_output(__s64 run, __s64 size, const char *head, const char *tail)
+{
+	db->begin();
+	write_row(query(OUTPUT, "nnssn", db->now(), size, head, tail, run));
+}
+
+bool store_last_output(const char *name, __s64 *size, const char **head, const char **tail)
+{
+	const enum query q = LAST_OUTPUT;
+
+	if (!row(query(q, "s", name)))
+		return false;
+	*size = db->number(q, 0);
+	*head = db->text(q, 1);
+	*tail = db->text(q, 2);
+	return true;
+}
+
+bool store_forget_output(__s64 before)
+{
+	db->begin();
+	return write_row(query(FORGET_OUTPUT, "nn", before, TRIM_MAX)) < TRIM_MAX;
 }
 
 bool store_each_run(const char *job, struct run_row *run)

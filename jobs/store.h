@@ -275,6 +275,13 @@ bool store_each_assigned(struct planned *planned);
 /* Take no more runs, and give back those that are not started. */
 void store_hand_back(void);
 
+/* Write the beginning and the end of the output of a run, of so many bytes. */
+void store_output(__s64 run, __s64 size, const char *head, const char *tail);
+/* Read that of the last run of the job that has any. Returns false if none has. */
+bool store_last_output(const char *name, __s64 *size, const char **head, const char **tail);
+/* Forget some of what is older. Returns false if there is more. */
+bool store_forget_output(__s64 before);
+
 struct run_row {
 	const char	*job, *cause, *state, *lane;
 	__s64		due, until, started, took, status;	/* or NEVER */

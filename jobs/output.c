@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "output.h"
+#include "store.h"
+
+int output_open(struct output *o)
+{
+	int ends[2];
+
+	*o = (struct output){ .fd = -1 };
+	if (pipe2(ends, O_CLOEXEC)) {
+		warn("pipe");
+		return -1;
+	}
+	o->fd = ends[0];
+	/* Only this end: a command may not expect that. */
+	fcntl(o->fd, F_SETFL, O_NONBLOCK);
+	return ends[1];
+}
+
+static void stop_reading(struct output *o)
+{
+	if (o->fd >= 0)
+		close(o->fd);	/* epoll forgets it */
+	o->fd = -1;
+}
+
+void output_read(struct output *o)
+{
+	char text[OUTPUT_KEPT];
+	size_t room;
+	ssize_t n;
+
+	/* As much as a pipe has, unless somebody goes on writing. */
+	n = o->fd < 0 ? 0 : read(o->fd, text, sizeof(text));
+	if (n <= 0) {
+		if (!n || errno != EAGAIN)
+			stop_reading(o);
+		return;
+	}
+	if (!o->head) {
+		o->head = g_string_new(NULL);
+		o->tail = g_string_new(NULL);
+	}
+	room = MIN((size_t)n, OUTPUT_KEPT - o->head->len);
+	g_string_append_len(o->head, text, room);
+	g_string_append_len(o->tail, text + room, n - room);
+	if (o->tail->len > OUTPUT_KEPT)
+		g_string_erase(o->tail, 0, o->tail->len - OUTPUT_KEPT);
+	o->size += n;
+	o->changed = true;
+}
+
+void output_write(struct output *o, __s64 run)
+{
+	char *head, *tail;
+
+	if (!o->changed)
+		return;
+	/* Databases take text only. */
+	head = g_utf8_make_valid(o->head->str, o->head->len);
+	tail = g_utf8_make_valid(o->tail->str, o->tail->len);
+	store_output(run, o->size, head, tail);
+	g_free(head);
+	g_free(tail);
+	o->changed = false;
+}
+
+void output_close(struct output *o)
+{
+	stop_reading(o);
+	if (o->head) {
+		g_string_free(o->head, true);
+		g_string_free(o->tail, true);
+	}
+	*o = (struct output){ .fd = -1 };
+}
