@@ -36,6 +36,7 @@ static struct lane_options options;
 static struct job *to_launch;
 static int epoll_fd;
 static char *cgroup_pattern;	/* of the control groups of runs; NULL: they have none */
+static GPtrArray *cgroups_left;	/* which are to be removed */
 static struct hwtimer *timers;
 
 struct run *run_new(const struct planned *planned)
@@ -90,17 +91,30 @@ static void cgroup_write(const char *cgroup, const char *file, const char *text)
 	g_free(name);
 }
 
-/* Remove the control groups of runs whose processes are gone. */
+/* Remove the control groups of runs that are over, unless a process is still about to end. */
 static void cgroups_sweep(void)
+{
+	guint i;
+
+	for (i = cgroups_left->len; i-- > 0;)
+		if (!rmdir(cgroups_left->pdata[i]) || errno == ENOENT)
+			g_ptr_array_remove_index_fast(cgroups_left, i);
+}
+
+/* Find those of schedulers that have ended. */
+static void cgroups_find_left(void)
 {
 	glob_t found;
 	size_t i;
 
+	cgroups_left = g_ptr_array_new_with_free_func(g_free);
 	if (cgroup_pattern && !glob(cgroup_pattern, 0, NULL, &found)) {
 		for (i = 0; i < found.gl_pathc; i++)
-			rmdir(found.gl_pathv[i]);
+			if (kill(atoi(found.gl_pathv[i] + strlen(cgroup_pattern) - 1), 0))
+				g_ptr_array_add(cgroups_left, g_strdup(found.gl_pathv[i]));
 		globfree(&found);
 	}
+	cgroups_sweep();
 }
 
 /* Each run has a control group in that of the scheduler, if that is of version 2 and is allowed. */
@@ -136,7 +150,8 @@ static void cgroup_make(struct job *job)
 
 static void cgroup_forget(struct job *job)
 {
-	g_free(job->cgroup);
+	if (job->cgroup)
+		g_ptr_array_add(cgroups_left, job->cgroup);
 	job->cgroup = NULL;
 	cgroups_sweep();
 }
@@ -157,7 +172,7 @@ void lanes_setup(const struct lane_options *wanted, int epoll, struct hwtimer *h
 	epoll_fd = epoll;
 	timers = handle;
 	cgroups_find();
-	cgroups_sweep();
+	cgroups_find_left();
 }
 
 /* Queue the job on a lane if one of its runs waits and none is running. */
@@ -530,9 +545,9 @@ void lanes_kill(struct job *job)
 		kill_run(job);
 }
 
-void lanes_read(struct job *job)
+void lanes_read(void *job)
 {
-	output_read(&job->output);
+	output_read(&((struct job *)job)->output);
 }
 
 void lanes_write(struct job *job)

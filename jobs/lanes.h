@@ -92,8 +92,9 @@ void lanes_due(struct job *job, struct run *run);
 
 /*
  * lanes_fill() chooses runs for free places and writes to the database that they are started, or
- * offered, if the job has a route; returns whether some were offered. When that is committed, lanes_launch() starts them. It returns how many could not be started; -1: the
- * scheduler's lease ended before all were started.
+ * offered, if the job has a route; returns whether some were offered. When that is committed,
+ * lanes_launch() starts them. It returns how many could not be started; -1: the scheduler's lease
+ * ended before all were started.
  */
 bool lanes_fill(void);
 int lanes_launch(void);
@@ -112,8 +113,8 @@ void lanes_limit(struct job *job);
 void lanes_cover(struct job *job);
 
 /*
- * Executors hold a run of this job, of which @planned is one row: no other may begin. lanes_is_held():
- * has that been said? lanes_let_go(): they do not any more.
+ * Executors hold a run of this job, of which @planned is one row: no other may begin.
+ * lanes_is_held(): has that been said? lanes_let_go(): they do not any more.
  */
 void lanes_hold(struct job *job, const struct planned *planned);
 bool lanes_is_held(const struct job *job);
@@ -124,7 +125,7 @@ bool lanes_have(const struct job *job, __s64 id);
 /* The child of @job ended. */
 void lanes_reap(struct job *job);
 /* Its output is readable, as an event with (char *)job + LANES_OUTPUT says, before that. */
-void lanes_read(struct job *job);
+void lanes_read(void *job);
 #define LANES_OUTPUT	1
 /* Write what has changed of the output of its running command. */
 void lanes_write(struct job *job);

@@ -36,13 +36,15 @@
 #define SCRIPT_MAX	65536
 
 static const char *database;
+static char **arguments, **command;	/* what follows the command of this program, and "--" */
 
 static const char summary[] =
 	"  add NAME {--cron EXPRESSION | --every TIME | --at DATE} [OPTION]... -- COMMAND...\n"
 	"  change NAME ...      as add, for a job that there is; its log stays, its due times begin\n"
 	"                       anew\n"
 	"  remove NAME\n"
-	"  pause NAME, resume NAME  what is due meanwhile is not run; then it is late, or a misfire\n"
+	"  pause NAME, resume NAME\n"
+	"                       what is due meanwhile is not run; then it is late, or a misfire\n"
 	"  start NAME           run it now; prints the id of the run\n"
 	"  stop NAME            end its run, as after --timeout\n"
 	"  list\n"
@@ -50,7 +52,9 @@ static const char summary[] =
 	"  output NAME          the output of its last run\n"
 	"  trim TIME            forget what became of due times longer ago than that\n"
 	"  run [OPTION]...      until SIGTERM or SIGINT, and until what runs then has ended\n"
-	"  executor [OPTION]... the same, but start only what schedulers assign to it\n"
+	"  executor [--name NAME] [--tags TAG[,TAG]...] [OPTION]...\n"
+	"                       the same, but start only what schedulers assign to it, which it may do\n"
+	"                       if it has the --tags of the job\n"
 	"  executor list\n"
 	"  executor add NAME    print a token for it; executors that are not named so are refused\n"
 	"                       from now on. The token is given to it as JOBS_TOKEN\n"
@@ -77,8 +81,6 @@ static struct given {
 #define FLAG(name, variable, what)							\
 	{ name, 0, 0, G_OPTION_ARG_NONE, &given.variable, what, NULL }
 
-static const GOptionEntry no_options[] = { { } };
-
 static const GOptionEntry define_options[] = {
 	OPTION("cron", cron, "EXPRESSION", "[seconds] minutes hours day-of-month month day-of-week "
 	       "[year], or @daily and so on, after TZ=ZONE if not in the machine's time zone"),
@@ -91,25 +93,27 @@ static const GOptionEntry define_options[] = {
 	       "start, --after or --alarm"),
 	OPTION("after", after, "JOB[:success|failure|end]", "when a run of that job has ended, and "
 	       "will not be retried, by success [default], by failure, or anyhow"),
-	OPTION("jitter", jitter, "TIME", "a run begins later by up to TIME, which depends on the job "
-	       "and its due time"),
+	OPTION("jitter", jitter, "TIME", "a run begins later by up to TIME, by chance, but always "
+	       "the same for a due time"),
 	OPTION("first", first, "TIME", "when its due times begin, from now; -TIME: they began "
 	       "before. Default: one period from now; with --cron, now"),
 	OPTION("misfire", misfire, "nothing|once|all", "late by more than the window: do nothing "
 	       "[default], run once now, or run once for each due time that has passed"),
-	OPTION("block", block, "serial|discard|cover", "due while it runs: wait for that [default], "
-	       "but of those that wait for longer than the window only the last one is run; discard "
+	OPTION("block", block, "serial|discard|cover", "due while it runs: wait for that "
+	       "[default], but of those that wait for longer than the window only the last one is run; discard "
 	       "this run; or kill the running one"),
-	OPTION("timeout", timeout, "TIME", "a run that takes longer is ended: SIGTERM to its process "
-	       "group"),
+	OPTION("timeout", timeout, "TIME", "a run that takes longer is ended: SIGTERM to its "
+	       "process group"),
 	OPTION("grace", grace, "TIME", "and SIGKILL so much later [10s]"),
 	OPTION("route", route, "WAY", "to which executor: first, last, round-robin [default with "
 	       "--tags], random, hash, lfu, lru, failover, busyover. Otherwise it runs at its "
 	       "scheduler"),
 	OPTION("tags", tags, "TAG[,TAG]...", "only to executors with these"),
 	FLAG("broadcast", broadcast, "each executor gets a run"),
-	FLAG("again", again, "a run that was interrupted, because its machine failed, is run again, once"),
-	OPTION("retries", retries, "N", "how often a run is retried that failed or took too long [0]"),
+	FLAG("again", again, "a run that was interrupted, because its machine failed, is run "
+	     "again, once"),
+	OPTION("retries", retries, "N", "how often a run is retried that failed or took too long "
+	       "[0]"),
 	OPTION("backoff", backoff, "TIME", "how much later [10s]; each time it is twice as much"),
 	OPTION("alarm", alarm, "JOB", "to be run if a run fails (JOBS_EVENT=failure), takes longer "
 	       "than its limit (overrun), is missed (misfire), or succeeds after that (recovery)"),
@@ -117,17 +121,18 @@ static const GOptionEntry define_options[] = {
 	{ }
 };
 
-#define RUN_OPTIONS									\
-	OPTION("window", window, "TIME", "how far ahead jobs are read from the database [5s]. In "	\
-	       "PostgreSQL, the lease is three fifths of it: then others take over"),	\
-	OPTION("fast", fast, "N", "how many may run at a time [16]"),			\
-	OPTION("slow", slow, "N", "how many of the slow ones may, beside these [4]"),	\
-	OPTION("slow-time", slow_time, "TIME", "a run that takes longer is slow [500ms]"),	\
-	OPTION("slow-runs", slow_runs, "N", "with more slow runs a job is slow [10]"),	\
-	OPTION("slow-within", slow_within, "TIME", "if these ended within this time [1m]")
+static const GOptionEntry lane_options[] = {
+	OPTION("window", window, "TIME", "how far ahead jobs are read from the database [5s]. In "
+	       "PostgreSQL, the lease is three fifths of it: then others take over"),
+	OPTION("fast", fast, "N", "how many may run at a time [16]"),
+	OPTION("slow", slow, "N", "how many of the slow ones may, beside these [4]"),
+	OPTION("slow-time", slow_time, "TIME", "a run that takes longer is slow [500ms]"),
+	OPTION("slow-runs", slow_runs, "N", "with more slow runs a job is slow [10]"),
+	OPTION("slow-within", slow_within, "TIME", "if these ended within this time [1m]"),
+	{ }
+};
 
 static const GOptionEntry run_options[] = {
-	RUN_OPTIONS,
 	OPTION("keep", keep, "TIME", "for how long outputs of runs are kept [30d]"),
 	{ }
 };
@@ -135,7 +140,7 @@ static const GOptionEntry run_options[] = {
 static const GOptionEntry executor_options[] = {
 	OPTION("name", name, "NAME", "[HOST:PID]"),
 	OPTION("tags", tags, "TAG[,TAG]...", "what it has, for jobs with --tags"),
-	RUN_OPTIONS, { }
+	{ }
 };
 
 static void __attribute__((noreturn, format(printf, 1, 2))) misuse(const char *format, ...)
@@ -301,8 +306,15 @@ static char *read_script(const char *file)
 	return text;
 }
 
-static void define(bool add, const char *name, char **command)
+static void must_have(const char *name)
 {
+	if (!store_has(name))
+		errx(1, "there is no job '%s'", name);
+}
+
+static void define(bool add)
+{
+	const char *name = *arguments;
 	struct job_row row = { .name = name };
 	struct schedule schedule = { };
 
@@ -336,83 +348,82 @@ static void define(bool add, const char *name, char **command)
 	if (!*command)
 		misuse("there is no COMMAND for job '%s'", name);
 	store_open(database, add);
+	if (!add)
+		must_have(name);
 	/* So that a scheduler does not add what the clock was set by before that. */
 	store_steps();
 	if (schedule.every || row.cron)
 		row.next = first_time(&row, &schedule, given.first, store_now());
 	if (add)
 		store_add(&row, command);
-	else if (!store_change(&row, command))
-		errx(1, "there is no job '%s'", name);
+	else
+		store_change(&row, command);
 	store_commit();
 }
 
-static void add(char **arguments, char **command)
+static void add(void)
 {
-	define(true, *arguments, command);
+	define(true);
 }
 
-static void change(char **arguments, char **command)
+static void change(void)
 {
-	define(false, *arguments, command);
+	define(false);
 }
 
-static void remove_job(char **arguments, char **command __attribute__((unused)))
+static void remove_job(void)
 {
 	store_open(database, false);
-	if (!store_remove(*arguments))
-		errx(1, "there is no job '%s'", *arguments);
+	must_have(*arguments);
+	store_remove(*arguments);
 	store_commit();
 }
 
-static void set_paused(const char *name, bool paused)
+static void set_paused(bool paused)
 {
 	store_open(database, false);
-	if (!store_pause(name, paused))
-		errx(1, "there is no job '%s'", name);
+	must_have(*arguments);
+	store_pause(*arguments, paused);
 	store_commit();
 }
 
-static void pause_job(char **arguments, char **command __attribute__((unused)))
+static void pause_job(void)
 {
-	set_paused(*arguments, true);
+	set_paused(true);
 }
 
-static void resume_job(char **arguments, char **command __attribute__((unused)))
+static void resume_job(void)
 {
-	set_paused(*arguments, false);
+	set_paused(false);
 }
 
-static void start(char **arguments, char **command __attribute__((unused)))
+static void start(void)
 {
 	__s64 run;
 
 	store_open(database, false);
+	must_have(*arguments);
 	run = store_ask(*arguments);
-	if (!run)
-		errx(1, "there is no job '%s'", *arguments);
 	store_commit();
 	printf("%lld\n", run);
 }
 
-static void stop(char **arguments, char **command __attribute__((unused)))
+static void stop(void)
 {
 	store_open(database, false);
-	if (!store_has(*arguments))
-		errx(1, "there is no job '%s'", *arguments);
+	must_have(*arguments);
 	if (!store_stop(*arguments))
 		errx(1, "job '%s' does not run", *arguments);
 	store_commit();
 }
 
-static void show_output(char **arguments, char **command __attribute__((unused)))
+static void show_output(void)
 {
 	const char *head, *tail;
 	__s64 size;
 
 	store_open(database, false);
-	if (!store_has(*arguments))
-		errx(1, "there is no job '%s'", *arguments);
+	must_have(*arguments);
 	if (!store_last_output(*arguments, &size, &head, &tail))
 		return;
 	fputs(head, stdout);
@@ -421,7 +432,7 @@ static void show_output(char **arguments, char **command __attribute__((unused))
 	fputs(tail, stdout);
 }
 
-static void trim(char **arguments, char **command __attribute__((unused)))
+static void trim(void)
 {
 	__s64 ns = duration("trim", *arguments, 0, 0);
 
@@ -448,8 +459,7 @@ static void show_text(int width, const char *text)
 	free(copy);
 }
 
-static void list(char **arguments __attribute__((unused)),
-		 char **command __attribute__((unused)))
+static void list(void)
 {
 	char next[TIME_SIZE], every[DURATION_SIZE];
 	struct job_row row;
@@ -476,15 +486,15 @@ static void show_ms(__s64 ns)
 		printf(" %10.1f", (double)ns / NS_PER_MS);
 }
 
-static void show_log(char **arguments, char **command __attribute__((unused)))
+static void show_log(void)
 {
 	char due[TIME_SIZE], until[TIME_SIZE];
 	const char *name = *arguments;
 	struct run_row row;
 
 	store_open(database, false);
-	if (name && !store_has(name))
-		errx(1, "there is no job '%s'", name);
+	if (name)
+		must_have(name);
 	printf("%-23s %-12s %-7s %-11s %-4s %10s %10s  %s\n", "DUE", "JOB", "CAUSE", "STATE",
 	       "LANE", "LATE/ms", "TOOK/ms", "STATUS");
 	while (store_each_run(name, &row)) {
@@ -516,13 +526,13 @@ static struct sched_options sched_options(bool executes)
 			.slow_places = count("--slow", given.slow, 4, 1, COUNT_MAX),
 			.slow_time = duration("--slow-time", given.slow_time, 0, 500 * NS_PER_MS),
 			.slow_runs = count("--slow-runs", given.slow_runs, 10, 0, COUNT_MAX),
-			.slow_within = duration("--slow-within", given.slow_within, 0, 60 * NS_PER_S),
+			.slow_within = duration("--slow-within", given.slow_within, 0,
+						60 * NS_PER_S),
 		},
 	};
 }
 
-static void run(char **arguments __attribute__((unused)),
-		char **command __attribute__((unused)))
+static void run(void)
 {
 	const struct sched_options sched = sched_options(false);
 
@@ -576,7 +586,7 @@ static void list_executors(void)
 	}
 }
 
-static void executor(char **arguments, char **command __attribute__((unused)))
+static void executor(void)
 {
 	const char *what = arguments[0], *name = what ? arguments[1] : NULL;
 
@@ -598,24 +608,24 @@ static void executor(char **arguments, char **command __attribute__((unused)))
 
 static const struct command {
 	const char		*name;
-	void			(*run)(char **arguments, char **command);
+	void			(*run)(void);
 	const char		*takes;
 	unsigned int		min, max;	/* how many of these */
-	const GOptionEntry	*options;
+	const GOptionEntry	*options, *more;
 } commands[] = {
-	{ "add", add, "NAME", 1, 1, define_options },
-	{ "change", change, "NAME", 1, 1, define_options },
-	{ "remove", remove_job, "NAME", 1, 1, no_options },
-	{ "pause", pause_job, "NAME", 1, 1, no_options },
-	{ "resume", resume_job, "NAME", 1, 1, no_options },
-	{ "start", start, "NAME", 1, 1, no_options },
-	{ "stop", stop, "NAME", 1, 1, no_options },
-	{ "list", list, NULL, 0, 0, no_options },
-	{ "log", show_log, "NAME", 0, 1, no_options },
-	{ "output", show_output, "NAME", 1, 1, no_options },
-	{ "trim", trim, "TIME", 1, 1, no_options },
-	{ "run", run, NULL, 0, 0, run_options },
-	{ "executor", executor, NULL, 0, 2, executor_options },
+	{ "add", add, "NAME", 1, 1, define_options, NULL },
+	{ "change", change, "NAME", 1, 1, define_options, NULL },
+	{ "remove", remove_job, "NAME", 1, 1, NULL, NULL },
+	{ "pause", pause_job, "NAME", 1, 1, NULL, NULL },
+	{ "resume", resume_job, "NAME", 1, 1, NULL, NULL },
+	{ "start", start, "NAME", 1, 1, NULL, NULL },
+	{ "stop", stop, "NAME", 1, 1, NULL, NULL },
+	{ "list", list, NULL, 0, 0, NULL, NULL },
+	{ "log", show_log, "NAME", 0, 1, NULL, NULL },
+	{ "output", show_output, "NAME", 1, 1, NULL, NULL },
+	{ "trim", trim, "TIME", 1, 1, NULL, NULL },
+	{ "run", run, NULL, 0, 0, lane_options, run_options },
+	{ "executor", executor, NULL, 0, 2, lane_options, executor_options },
 };
 
 static void add_group(GOptionContext *context, const char *name, const char *title,
@@ -636,7 +646,8 @@ static void help(void)
 	g_option_context_set_help_enabled(context, false);
 	g_option_context_set_summary(context, summary);
 	add_group(context, "add", "add and change:", define_options);
-	add_group(context, "run", "run and executor:", run_options);
+	add_group(context, "lanes", "run and executor:", lane_options);
+	add_group(context, "run", "run:", run_options);
 	text = g_option_context_get_help(context, false, NULL);
 	fputs(text, stdout);
 	g_free(text);
@@ -649,7 +660,6 @@ static void obey(char **words)
 	const struct command *c = commands;
 	GOptionContext *context = g_option_context_new(NULL);
 	GError *error = NULL;
-	char **command;
 	unsigned int n;
 	int argc;
 
@@ -662,7 +672,10 @@ static void obey(char **words)
 	if (*command)
 		*command++ = NULL;
 	g_option_context_set_help_enabled(context, false);
-	g_option_context_add_main_entries(context, c->options, NULL);
+	if (c->options)
+		g_option_context_add_main_entries(context, c->options, NULL);
+	if (c->more)
+		g_option_context_add_main_entries(context, c->more, NULL);
 	if (!g_option_context_parse(context, &argc, &words, &error))
 		misuse("%s: %s", c->name, error->message);
 	n = argc - 1;
@@ -670,7 +683,8 @@ static void obey(char **words)
 		misuse("%s takes a %s", c->name, c->takes);
 	if (n > c->max)
 		misuse("%s does not take '%s'", c->name, words[c->max + 1]);
-	c->run(words + 1, command);
+	arguments = words + 1;
+	c->run();
 	g_option_context_free(context);
 }
 

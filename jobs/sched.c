@@ -764,7 +764,7 @@ void sched_run(const struct sched_options *options)
 		/* Jobs may be gone after the other events. */
 		for (i = 0; i < n; i++)
 			if (events[i].data.u64 & LANES_OUTPUT)
-				lanes_read((struct job *)((char *)events[i].data.ptr - LANES_OUTPUT));
+				lanes_read((char *)events[i].data.ptr - LANES_OUTPUT);
 		for (i = 0; i < n; i++) {
 			void *data = events[i].data.ptr;
 

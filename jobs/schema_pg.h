@@ -54,9 +54,11 @@
 #define TRIGGERS								\
 	"CREATE FUNCTION run_ended() RETURNS trigger LANGUAGE plpgsql AS $$"		\
 	" DECLARE at_now bigint := now_ns(); BEGIN "				\
-	FOLLOW_UPS("at_now", ", shard, shards", ", NEW.shard, NEW.shards") " RETURN NULL; END $$;"	\
+	FOLLOW_UPS("at_now", ", shard, shards", ", NEW.shard, NEW.shards")	\
+	" RETURN NULL; END $$;"							\
 	"CREATE TRIGGER run_ended AFTER UPDATE OF state ON run FOR EACH ROW"	\
-	"	WHEN (OLD.state IN ('planned', 'started') AND NEW.state NOT IN ('planned', 'started'))" \
+	"	WHEN (OLD.state IN ('planned', 'started')"			\
+	"		AND NEW.state NOT IN ('planned', 'started'))"		\
 	"	EXECUTE FUNCTION run_ended();"					\
 	"CREATE TRIGGER run_missed AFTER INSERT ON run FOR EACH ROW"		\
 	"	WHEN (NEW.state = 'missed') EXECUTE FUNCTION run_ended();"	\

@@ -42,7 +42,7 @@ struct job_row {
 	const char	*after;		/* due after runs of that job, or NULL ... */
 	int		after_event;	/* ... that end like this: an index of events */
 	const char	*alarm;		/* the job to be run if this one fails, or NULL */
-	const char	*script;		/* what is run with the arguments; only for writing */
+	const char	*script;		/* run with the arguments; only for writing */
 	__s64		version;	/* counts changes */
 	enum misfire	misfire;
 	enum block	block;
@@ -173,13 +173,13 @@ char **store_context(__s64 run, char **environment);
  * due is not in the chain: it is a further shard of a due time, or repeats an interrupted run.
  *
  * Nor are rows in it that were asked for: by somebody (cause "start"), by the end of another job
- * ("after", "alarm"), or by that of the same job ("retry"). When a row gets its last state, triggers
- * of the database write those that follow.
+ * ("after", "alarm"), or by that of the same job ("retry"). When a row gets its last state,
+ * triggers of the database write those that follow.
  *
  * A planned run of a job with a route is offered when its turn has come, instead of being started.
  * Then it has a holder: nobody, or the executor that is to start it. Whatever happens to that
  * executor, its row in the table of executors goes when its lease has ended. So a run that is
- * planned, and whose holder has no row, is the scheduler's to assign; and only its holder starts it.
+ * planned, and whose holder has no row, is the scheduler's to assign; only its holder starts it.
  */
 __s64 store_plan(__s64 job, __s64 due, __s64 until, const char *cause);
 void store_missed(__s64 job, __s64 due, __s64 until);
@@ -246,7 +246,7 @@ struct planned {
 bool store_each_planned(bool all, struct planned *planned);
 bool store_each_asked(struct planned *planned);
 
-/* Offer a planned run to executors. Returns false if the row is gone because the job was removed. */
+/* Offer a planned run to executors. Returns false if the row is gone. */
 bool store_offer(__s64 run);
 
 struct offer {

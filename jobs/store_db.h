@@ -13,7 +13,8 @@ enum query {
 	ADD, ADD_ARGUMENT, CHANGE, FORGET_ARGUMENTS, REMOVE, TRIM, HAS, NEXT_ID, FIRST_DUE, JOB,
 	EACH_JOB, ARGV, PLAN, SKIP, EXTEND, UNDO, MISSED, NEXT, STARTED, ENDED, SLOW_RUNS,
 	TAKE_OVER, AGAIN, INTERRUPT, TOO_LATE, BURY, STOP, EACH_STOPPED,
-	RELEASE, EACH_PLANNED, EACH_ORPHAN, EACH_ASKED, EACH_RUN, STEPS, STEPS_LOCKED, STEP, SET_BOOT, BASE,
+	RELEASE, EACH_PLANNED, EACH_ORPHAN, EACH_ASKED, EACH_RUN,
+	STEPS, STEPS_LOCKED, STEP, SET_BOOT, BASE,
 	EACH_STALE, SHIFT, UNPLAN, LAST_DUE, RECALCULATED, LINK, PAUSE, ASK, WITHDRAW,
 	DISCARD_ASKED, CONTEXT, IS_CYCLE, OUTPUT, LAST_OUTPUT, FORGET_OUTPUT,
 	OFFER, EACH_OFFERED, EACH_CANDIDATE, EACH_USED, ASSIGN, ADD_SHARD, EACH_HELD, COVER_HELD,
@@ -49,14 +50,15 @@ struct value {
 #define CHAIN		"(until IS NULL OR until <> due)"
 /* enum why. Further shards are for the schedule, too. */
 #define WHY									\
-	"CASE WHEN cause IN ('due', 'late', 'misfire', 'again') THEN 0 WHEN cause = 'retry' THEN 2" \
-	" ELSE 1 END"
+	"CASE WHEN cause IN ('due', 'late', 'misfire', 'again') THEN 0"		\
+	" WHEN cause = 'retry' THEN 2 ELSE 1 END"
 #define CAUSES		"'due', 'late', 'misfire', 'again', 'start', 'after', 'alarm', 'retry'"
 #define EVENTS		"'success', 'failure', 'end'"
 
 /*
  * What follows from a row that has just got its last state; triggers of both databases do this, so
- * that it is in the same transaction, whoever writes the row. @now: the time; @columns, @values: more of a retry.
+ * that it is in the same transaction, whoever writes the row. @now: the time; @columns, @values:
+ * more of a retry.
  */
 #define RETRIED									\
 	"((NEW.state = 'timeout' OR NEW.state = 'done' AND NEW.status <> 0) AND NEW.attempt <"	\
@@ -79,8 +81,8 @@ struct value {
 #define NEXT_FROM_END								\
 	"coalesce(NEW.ended, NEW.due) + (SELECT every FROM job WHERE id = NEW.job)"
 #define FOLLOW_UPS(now, columns, values)						\
-	"INSERT INTO run (job, due, until, origin, cause, attempt, follows, event, state" columns ")"	\
-	" SELECT id, NEW.ended + (backoff << NEW.attempt)," 				\
+	"INSERT INTO run (job, due, until, origin, cause, attempt, follows, event, state"	\
+	columns ") SELECT id, NEW.ended + (backoff << NEW.attempt),"		\
 	" NEW.ended + (backoff << NEW.attempt), coalesce(NEW.origin, NEW.due),"	\
 	" 'retry', NEW.attempt + 1, NEW.follows, NEW.event, 'planned'" values		\
 	" FROM job WHERE id = NEW.job AND " RETRIED ";"				\

@@ -93,8 +93,9 @@ static const char *const queries[QUERIES] = {
 	[TRIM] = "DELETE FROM run WHERE id = ANY (ARRAY(SELECT id FROM run WHERE job = $1"
 		" AND due < $2 AND state NOT IN ('planned', 'started') ORDER BY due LIMIT $3))",
 	/* Jobs with planned runs that nobody has are left to EACH_ORPHAN. */
-	[FIRST_DUE] = "WITH due AS MATERIALIZED (SELECT id FROM job WHERE next <= $1 AND paused = 0 AND (owner = "
-		ME " OR owner IS NULL AND NOT EXISTS " PLANNED_RUNS ")"
+	[FIRST_DUE] = "WITH due AS MATERIALIZED (SELECT id FROM job"
+		"	WHERE next <= $1 AND paused = 0 AND (owner = " ME
+		"	OR owner IS NULL AND NOT EXISTS " PLANNED_RUNS ")"
 		"	ORDER BY next LIMIT 64 FOR NO KEY UPDATE SKIP LOCKED)"
 		" UPDATE job SET owner = " ME " FROM due WHERE job.id = due.id"
 		" RETURNING " JOB_COLUMNS,
@@ -123,8 +124,8 @@ static const char *const queries[QUERIES] = {
 	/* Locks the jobs: nobody claims a run and finds that it is missed. */
 	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE id IN"
 		" (SELECT run.id FROM run JOIN job ON job.id = run.job"
-		"	WHERE state = 'planned' AND " CHAIN " AND due < $1 - jitter AND owner IS NULL"
-		"	AND holder IS NULL AND NOT"
+		"	WHERE state = 'planned' AND " CHAIN " AND due < $1 - jitter"
+		"	AND owner IS NULL AND holder IS NULL AND NOT"
 		"	(misfire = 'all' OR misfire = 'once' AND (next IS NULL OR next >= $1) AND due ="
 		"		(SELECT min(due) FROM run AS r"
 		"			WHERE r.job = job.id AND state = 'planned' AND " CHAIN
@@ -141,8 +142,8 @@ static const char *const queries[QUERIES] = {
 		"	FOR NO KEY UPDATE SKIP LOCKED) RETURNING id)"
 		" SELECT " PLANNED_COLUMNS " FROM run"
 		" JOIN job ON job.id = run.job WHERE state = 'planned' AND job IN"
-		"	(SELECT job FROM asked) AND (owner = " ME " OR job IN (SELECT id FROM mine))"
-		" ORDER BY due",
+		"	(SELECT job FROM asked) AND (owner = " ME " OR job IN"
+		"	(SELECT id FROM mine)) ORDER BY due",
 	[STEPS_LOCKED] = "SELECT steps FROM clock FOR UPDATE",
 	[EACH_STALE] = "SELECT " JOB_COLUMNS " FROM job WHERE next IS NOT NULL"
 		" AND ($1 = 1 OR steps <> $2) AND (owner IS NULL OR owner = " ME ")"

@@ -139,6 +139,7 @@ static const char *const upgrades[] = {
 	"ALTER TABLE run ADD origin INTEGER; ALTER TABLE run ADD follows INTEGER;"
 	"ALTER TABLE run ADD event TEXT;",
 };
+
 static const char set_aside[] =
 	"PRAGMA legacy_alter_table = ON;"	/* what refers to a table refers to the new one */
 	"DROP INDEX job_next; DROP INDEX run_ended; DROP INDEX run_open;"
@@ -153,7 +154,8 @@ static const char take_back[] =
 	"DROP TABLE old_run; DROP TABLE old_argument; DROP TABLE old_job;";
 
 static const char *const queries[QUERIES] = {
-	[FIRST_DUE] = "SELECT " JOB_COLUMNS " FROM job WHERE next <= $1 AND paused = 0 ORDER BY next LIMIT 1",
+	[FIRST_DUE] = "SELECT " JOB_COLUMNS " FROM job WHERE next <= $1 AND paused = 0"
+		" ORDER BY next LIMIT 1",
 	[STARTED] = "UPDATE run SET state = 'started', lane = $1, started = now_ns()"
 		" WHERE id = $2 AND state = 'planned'",
 	[ENDED] = "UPDATE run SET state = $1, ended = now_ns(), took = $2, status = $3"
@@ -172,8 +174,9 @@ static const char *const queries[QUERIES] = {
 	[EACH_PLANNED] = "SELECT id, job, due, 0, 1, " WHY ", 0 FROM run WHERE state = 'planned'"
 		" ORDER BY due",
 	/* The first condition is that of an index. */
-	[EACH_ASKED] = "SELECT id, job, due, 0, 1, " WHY ", 0 FROM run WHERE state IN ('planned', 'started')"
-		" AND state = 'planned' AND NOT " CHAIN " ORDER BY due",
+	[EACH_ASKED] = "SELECT id, job, due, 0, 1, " WHY ", 0 FROM run"
+		" WHERE state IN ('planned', 'started') AND state = 'planned'"
+		" AND NOT " CHAIN " ORDER BY due",
 	[STEPS_LOCKED] = "SELECT steps FROM clock",
 	[SET_BOOT] = "UPDATE clock SET boot = $1, base = $2 WHERE boot IS NOT $1",
 	[BASE] = "SELECT base FROM clock",

@@ -129,20 +129,23 @@ def logged():
 def check_books():
     """What holds whenever no scheduler runs."""
     log, last, ended, seen = logged(), {}, {}, set()
-    moved = os.path.exists("clock")     # then due times need not be as they were planned
-    rows = sql("SELECT run.*, name, every, next FROM run JOIN job ON job.id = run.job "
+    # If so, due times need not be as they were planned, or as the job says now.
+    moved = os.path.exists("clock")
+    rows = sql("SELECT run.*, name, every, next, from_end FROM run JOIN job ON job.id = run.job "
                "ORDER BY run.id")
     for row in rows:
         who, key, state = row["name"], (row["name"], row["due"]), row["state"]
         about = tuple(row)
-        # The rows of a job are contiguous, up to its next due time.
-        assert last.get(who, row["due"]) == row["due"], about
-        last[who] = row["until"]
-        if not moved:
+        # The rows of a job are contiguous, up to its next due time, but for what was asked for.
+        chain = row["until"] != row["due"]
+        if chain:
+            assert last.get(who, row["due"]) == row["due"], about
+            last[who] = row["until"]
+        if not moved and chain:
             assert key not in seen, about
             span = (row["until"] or 0) - row["due"]
             # A row is for one due time, except for missed ones.
-            assert not row["every"] or span == row["every"] or \
+            assert not row["every"] or span == row["every"] or row["from_end"] or \
                 (state == "missed" and not span % row["every"]), about
             assert row["ended"] is None or row["ended"] >= max(row["started"] or 0, row["due"]), about
         seen.add(key)
@@ -156,7 +159,7 @@ def check_books():
         assert state != "done" or row["status"] or log[key] or not log, about
     for row in sql("SELECT name, next FROM job"):
         assert last.get(row["name"], row["next"]) == row["next"], tuple(row)
-    for row in sorted(rows, key=lambda row: row["due"]):
+    for row in sorted(rows, key=lambda row: row["started"] or 0):
         if row["started"] is not None and not moved:    # runs of a job do not overlap
             assert (ended.get(row["name"]) or 0) <= row["started"], tuple(row)
             ended[row["name"]] = row["ended"]
@@ -203,7 +206,7 @@ def how_commands_end():
     assert {row["name"]: row["status"] for row in sql(
         "SELECT name, status FROM run JOIN job ON job.id = job WHERE state = 'done'")} == \
         {name: status for name, (status, _) in commands.items()} | {"none": 127, "words": 7}
-    assert "/no/such/command" in read("scheduler.err")
+    assert "/no/such/command" in jobs("db", "output", "none")
 
 
 def who_ignored_children():
@@ -444,6 +447,191 @@ def runs_are_stopped():
         jobs("db", "stop", "b", status=1, says="there is no job 'b'")
 
 
+def failed_runs_are_retried():
+    note = "echo ${JOBS_ATTEMPT:-0} $JOBS_DUE >>tries; "
+    options = "--every 1h --first 0s --backoff 300ms --retries "
+    add("fails", options + "2", command=note + "exit 1")
+    add("recovers", options + "5", command="[ $JOBS_ATTEMPT ]")
+    with Scheduler() as scheduler:
+        wait("= 1: name = 'fails' AND state = 'done'", "= 1: name = 'fails' AND cause = 'retry'")
+        scheduler.kill()
+    add("late", options + "1 --timeout 100ms", command="exec sleep 1000")
+    with Scheduler():
+        wait("= 3: name = 'fails' AND state = 'done' AND status = 1",
+             "= 2: name = 'late' AND state = 'timeout'", "= 2: name = 'recovers' AND state = 'done'",
+             "= 0: state IN ('planned', 'started') AND past")
+    check("= 3: name = 'fails'", "= 2: name = 'late'", "= 2: name = 'recovers'",
+          "= 1: name = 'recovers' AND status = 0 AND attempt = 1")
+    # Each is for the same due time, and later than the one before by twice as much.
+    rows = sql("SELECT due, ended FROM run JOIN job ON job.id = job WHERE name = 'fails' ORDER BY due")
+    assert [after["due"] - row["ended"] for row, after in zip(rows, rows[1:])] == [3 * S // 10, 6 * S // 10]
+    assert read("tries") == "".join(f"{n} {rows[0]['due']}\n" for n in range(3))
+
+
+def jobs_follow():
+    """What follows from each way in which a run may end."""
+    note = "echo $JOBS_NAME $JOBS_EVENT $JOBS_OF $JOBS_OF_STATE $JOBS_OF_STATUS >>notes"
+    add("alarm", "--at never --misfire all", command=note)
+    first = "--every 1h --first 0s --alarm alarm "
+    for name, options, command in (
+            ("good", first, "true"), ("bad", first + "--retries 1 --backoff 0s", "exit 3"),
+            ("long", first + "--timeout 50ms", "exec sleep 1000"),
+            ("stop", first, "exec sleep 1000"), ("gone", first.replace("0s", "-1h"), "true"),
+            ("heals", "--every 300ms --alarm alarm", "[ -e go ] || exit 1")):
+        add(name, options, command=command)
+        for event in "success", "failure", "end":
+            if name != "heals":
+                add(f"{name}-{event}", f"--after {name}:{event}", command=note)
+    with Scheduler():
+        wait("= 1: name = 'stop' AND state = 'started'")
+        jobs("db", "stop", "stop")
+        wait("> 0: name = 'heals' AND state = 'done' AND status = 1")
+        open("go", "x")
+        wait(lambda: "recovery heals" in read("notes"), "= 1: name = 'stop-end' AND state = 'done'",
+             "= 1: name = 'long-end' AND state = 'done'", "= 1: name = 'bad-end' AND state = 'done'",
+             "= 1: name = 'good-end' AND state = 'done'",
+             "> 2: name = 'heals' AND state = 'done' AND status = 0",
+             "= 0: name = 'alarm' AND state IN ('planned', 'started')")
+    notes = read("notes").splitlines()
+    heals = [line for line in notes if " heals " in line]
+    assert heals == ["alarm failure heals done 1"] * (len(heals) - 1) + ["alarm recovery heals done 0"]
+    assert sorted(set(notes) - set(heals)) == sorted((
+        "good-success success good done 0", "good-end success good done 0",
+        "bad-failure failure bad done 3", "bad-end failure bad done 3", "alarm failure bad done 3",
+        "long-failure overrun long timeout 143", "long-end overrun long timeout 143",
+        "alarm overrun long timeout 143", "stop-end stopped stop stopped 143",
+        "alarm misfire gone missed")), notes
+    assert len(notes) == len(set(notes)) + len(heals) - 2
+
+
+def no_circles():
+    for name, options in (("a", "--at never"), ("b", "--after a"), ("c", "--after b:end"),
+                          ("d", "--at never --alarm a")):
+        add(name, options)
+    for name, options in (("a", "--after c"), ("a", "--after a"), ("a", "--at never --alarm a"),
+                          ("c", "--after b --alarm d")):
+        jobs("db", "change", name, *options.split(), "--", "true", status=1, says="after itself")
+    jobs("db", "add", "e", "--after", "none", "--", "true", status=1, says="no such job")
+    jobs("db", "change", "c", "--after", "a", "--alarm", "b", "--", "true")
+
+
+def paused():
+    add("often", "--every 100ms")
+    add("once", "--every 100ms --misfire once")
+    add("other", "--every 100ms")
+    with Scheduler("--window 1s"):
+        wait("> 2: name = 'often' AND state = 'done'", "> 2: name = 'once' AND state = 'done'")
+        for name in "often", "once":
+            jobs("db", "pause", name)
+        check("= 0: name <> 'other' AND state = 'planned'")
+        wait("= 0: name <> 'other' AND state = 'started'")
+        ran, others = count("name <> 'other'"), count("name = 'other' AND state = 'done'")
+        assert jobs("db", "list").count(" paused ") == 2
+        # Meanwhile only what is asked for is run.
+        wait(f"> {others + 15}: name = 'other' AND state = 'done'")
+        number = int(jobs("db", "start", "often"))
+        wait(f"= 1: run.id = {number} AND cause = 'start' AND state = 'done'")
+        check(f"= {ran + 1}: name <> 'other'")
+        for name in "often", "once":
+            jobs("db", "resume", name)
+        wait(f"> {ran + 20}: name <> 'other' AND state = 'done'")
+    check("= 1: name = 'often' AND state = 'missed' AND until - due > 10 * every",
+          "= 1: name = 'once' AND state = 'missed' AND until - due > 10 * every",
+          "= 1: name = 'once' AND state = 'done' AND cause = 'misfire'")
+
+
+def changed():
+    """While runs are planned, and one waits."""
+    open("clock", "x")
+    add("a", "--every 100ms", command=f"{LOG}; echo old >>old; {UNTIL_GO}")
+    add("b", "--every 1h --first 3s", command="echo old >>old")
+    with Scheduler("--window 100s"):
+        wait("= 1: state = 'started'", ">= 3: name = 'a' AND state = 'planned' AND past",
+             "= 1: name = 'b' AND state = 'planned'")
+        jobs("db", "change", "b", "--every", "1h", "--first", "1s", "--", "sh", "-c", LOG)
+        jobs("db", "change", "a", "--every", "200ms", "--block", "discard", "--", "sh", "-c", LOG)
+        assert read("old") == "old\n"
+        wait("> 2: name = 'a' AND state = 'discarded'")
+        open("go", "x")
+        wait("> 2: name = 'a' AND state = 'done' AND until - due = 200000000",
+             "= 1: name = 'b' AND state = 'done'")
+    assert read("old") == "old\n"
+    check("= 1: name = 'b' AND state = 'done'")
+
+
+def from_end():
+    add("a", "--every 300ms --from-end", command=f"{LOG}; sleep 0.2")
+    add("fails", "--every 100ms --from-end --retries 1 --backoff 100ms", command="exit 1")
+    with Scheduler() as scheduler:
+        wait("> 2: name = 'a' AND state = 'done'", "= 1: name = 'a' AND state = 'started'")
+        scheduler.kill()
+    with Scheduler():
+        wait("> 0: name = 'a' AND state = 'interrupted'")
+        last = one("SELECT max(run.id) FROM run JOIN job ON job.id = job WHERE name = 'a'")
+        wait(f"> 2: name = 'a' AND state = 'done' AND run.id > {last}",
+             "> 2: name = 'fails' AND attempt = 1 AND state = 'done'")
+        jobs("db", "pause", "fails")
+        wait("= 0: name = 'fails' AND state = 'started'")
+        before = count("name = 'fails'")
+        jobs("db", "resume", "fails")
+        wait(f"> {before + 2}: name = 'fails' AND state = 'done'")
+    check("= 0: name = 'a' AND until <> ended + every")
+    # The last attempt counts.
+    check("= 0: name = 'fails' AND attempt = 0 AND state = 'done' AND until < ended + 2 * every")
+
+
+def jitter():
+    add("a", "--every 100ms --jitter 1s", command="true")
+    with Scheduler() as scheduler:
+        wait("> 15: state = 'done'")
+        scheduler.kill()
+    with Scheduler():
+        wait("> 30: state = 'done'")
+    check("> 5: started - due > 400000000", "> 5: started - due < 500000000 AND cause = 'due'",
+          "= 0: state = 'missed'")
+
+
+def script():
+    """Also without a first line that names its interpreter."""
+    with open("file", "w", encoding="ascii") as file:
+        file.write("#!/usr/bin/python3\nimport sys\nprint(sys.argv[1:], __file__ == sys.argv[0])\n")
+    jobs("db", "add", "python", "--script", "file", "--at", "never", "--", "-x", "two  words")
+    with open("file", "w", encoding="ascii") as file:
+        file.write('echo "$#" "$2"')
+    jobs("db", "add", "shell", "--script", "file", "--at", "never", "--", "-x", "two  words")
+    os.remove("file")
+    with Scheduler():
+        for name in "python", "shell":
+            jobs("db", "start", name)
+        wait("= 2: state = 'done' AND status = 0")
+    assert jobs("db", "output", "python") == "['-x', 'two  words'] True\n"
+    assert jobs("db", "output", "shell") == "2 two  words\n"
+
+
+def output():
+    add("long", "--at never", command="echo one; echo \"$(head -c 200000 /dev/zero | tr '\\0' x)\"; "
+        "printf 'a\\377\\000b\\n' >&2")
+    add("slow", "--at never", command=f"echo begun; {UNTIL_GO}; echo over; sleep 1000 & true")
+    add("closes", "--at never", command="exec >&- 2>&-; sleep 0.5")
+    with Scheduler():
+        for name in "long", "slow", "closes":
+            jobs("db", "start", name)
+        wait(lambda: jobs("db", "output", "slow") == "begun\n")
+        check("= 1: name = 'slow' AND state = 'started'")
+        open("go", "x")
+        wait("= 3: state = 'done'")
+    assert jobs("db", "output", "slow") == "begun\nover\n"
+    assert jobs("db", "output", "closes") == ""
+    kept = 65536
+    whole = "one\n" + "x" * 200000 + "\na\ufffd\ufffdb\n"
+    size = len(whole)
+    assert jobs("db", "output", "long") == \
+        f"{whole[:kept]}\n[... {size - 2 * kept} bytes ...]\n{whole[-kept:]}"
+    with Scheduler("--keep 0s"):
+        wait(lambda: jobs("db", "output", "long") == "")
+    check("= 3: TRUE")
+
+
 def slow_jobs_have_a_lane():
     add("slow", "--every 30ms", command=f"{LOG}; [ $(grep -c slow log) -le 12 ] || {UNTIL_GO}")
     with Scheduler("--fast 1 --slow 1 --slow-time 0s --slow-within 1h"):
@@ -659,6 +847,11 @@ WRONG = (   # status, a part of the message, arguments
     (2, "is for --cron", ["db", "add", "a", "--timezone", "UTC", *SECOND]),
     (2, "--at takes a date", ["db", "add", "a", "--at", "tomorrow", "--", "true"]),
     (2, "not both", ["db", "add", "a", "--at", "2099-01-01 00:00", "--first", "1s", "--", "true"]),
+    (2, "--from-end is for", ["db", "add", "a", "--from-end", "--cron", "@daily", "--", "true"]),
+    (2, "'maybe'", ["db", "add", "a", "--after", "b:maybe", "--", "true"]),
+    (2, "--retries takes", ["db", "add", "a", "--retries", "11", *SECOND]),
+    (2, "No such file", ["db", "add", "a", "--script", "none", *SECOND]),
+    (2, "no text", ["db", "add", "a", "--script", "/bin/true", *SECOND]),
     (2, "'thrice'", ["db", "add", "a", "--misfire", "thrice", *SECOND]),
     (2, "--timeout takes", ["db", "add", "a", "--timeout", "0s", *SECOND]),
     (2, "'wall'", ["db", "add", "a", "--block", "wall", *SECOND]),
@@ -684,7 +877,7 @@ def says_what_is_wrong():
     assert not os.path.exists("db"), "one of these made a database"
     add("a", "--every 1h")
     jobs("db", "add", "a", *SECOND, status=1, says="there is a job 'a' already")
-    for verb in "remove", "log":
+    for verb in "remove", "log", "pause", "resume", "start", "output":
         jobs("db", verb, "b", status=1, says="there is no job 'b'")
     # Control characters; the same as one character, and others that begin and end alike.
     for name, shown in (("c\33]0;", "c?]0; "), ("c\x9d0;\xa0\xdd", "c??0;\xa0\xdd ")):
@@ -711,7 +904,8 @@ TESTS = [fixed_rate, by_cron, how_commands_end, who_ignored_children, whose_outp
          earlier_runs_are_covered, runs_have_a_limit, nothing_escapes_its_limit, runs_are_stopped,
          slow_jobs_have_a_lane, quick_jobs_stay_in_theirs, elapsed_time_counts, clock_is_set_back,
          clock_was_wrong, time_zone_is_changed, its_own_delay_is_no_misfire, upgrades_version_1,
-         jobs_come_and_go, added_at_once, says_what_is_wrong]
+         failed_runs_are_retried, jobs_follow, no_circles, paused, changed, from_end, jitter, script,
+         output, jobs_come_and_go, added_at_once, says_what_is_wrong]
 
 
 def run(test):
