@@ -324,6 +324,12 @@ def due_once():
     assert one("SELECT next FROM job") == soon * S
     add("before", "--timezone UTC --misfire once --at", before)
     add("gone", "--timezone UTC --at", before)
+    # In the zone of the job.
+    for name, options in (("zone", ["--timezone", "Asia/Tokyo", "--at", "2060-01-31 12:30"]),
+                          ("cron", ["--cron", "TZ=Asia/Tokyo 0 30 12 31 1 ? 2060"])):
+        add(name, *([""] + options))
+        assert one(f"SELECT next FROM job WHERE name = '{name}'") == 2842745400 * S
+    assert jobs("db", "list").count(" 2060-01-31 12:30:00.000 Asia/Tokyo") == 2
     with Scheduler() as scheduler:
         wait("> 0: name = 'before' AND state = 'done'",
              "> 0: name = 'soon' AND state IN ('planned', 'started', 'done')")
@@ -582,12 +588,18 @@ def from_end():
 
 def jitter():
     add("a", "--every 100ms --jitter 1s", command="true")
+    add("planned", "--every 1d --first 0s --jitter 3650d", command="true")
     with Scheduler() as scheduler:
-        wait("> 15: state = 'done'")
+        wait("> 15: state = 'done'", "= 1: name = 'planned'")
         scheduler.kill()
+    # It is not too late, as long as it might not have been its turn.
+    sql("UPDATE job SET next = next - 600000000000 WHERE name = 'planned'")
+    sql("UPDATE run SET due = due - 600000000000, until = until - 600000000000 WHERE job = 2")
+    add("late", "--every 1d --first -10m --jitter 3650d", command="true")
     with Scheduler():
-        wait("> 30: state = 'done'")
-    check("> 5: started - due > 400000000", "> 5: started - due < 500000000 AND cause = 'due'",
+        wait("> 30: state = 'done'", "= 1: name = 'late'")
+    check("= 2: name <> 'a' AND state = 'planned'",
+          "> 5: started - due > 400000000", "> 5: started - due < 500000000 AND cause = 'due'",
           "= 0: state = 'missed'")
 
 
