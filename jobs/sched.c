@@ -476,8 +476,11 @@ static void take_runs(void)
 	if (stopping)
 		store_hand_back();
 	while (!stopping && store_each_assigned(&mine)) {
+		job = job_find(mine.job);
+		if (job && lanes_have(job, mine.run))
+			continue;
 		job = store_job(mine.job, &row) ? job_of(&row) : NULL;
-		if (job && !lanes_have(job, mine.run))
+		if (job)
 			lanes_due(job, run_new(&mine));
 	}
 }
@@ -538,6 +541,17 @@ static bool look(void)
 		hold_runs();
 	}
 	return all;
+}
+
+/* Somebody else wants something, which often is little, for which no lease needs to be renewed. */
+static void follow_wake(unsigned int why)
+{
+	if (why & WOKEN_TO_LOOK)
+		look();
+	else if (executes)
+		take_runs();
+	else if (!stopping)
+		hold_runs();
 }
 
 /* The same, now and then. */
@@ -744,7 +758,7 @@ static void carry_out(void)
 void sched_run(const struct sched_options *options)
 {
 	struct epoll_event events[EVENTS];
-	bool woken;
+	unsigned int woken;
 	int i, n;
 
 	open_all(options);
@@ -757,7 +771,7 @@ void sched_run(const struct sched_options *options)
 	/* When stopping, try to record the results of all commands. */
 	while (!stopping || lanes_running() || lost) {
 		/* What woke it may have been read together with an answer. */
-		woken = !lost && store_woken();
+		woken = lost ? 0 : store_woken();
 		n = epoll_wait(epoll_fd, events, EVENTS, woken ? 0 : -1);
 		if (n < 0 && errno != EINTR)
 			err(1, "epoll_wait");
@@ -780,7 +794,7 @@ void sched_run(const struct sched_options *options)
 				lanes_reap(data);
 		}
 		if (woken && !lost)
-			look();
+			follow_wake(woken);
 		carry_out();
 	}
 	hwtimer_close(timers);

@@ -67,7 +67,8 @@
 	"CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OF version ON job"	\
 	"	FOR EACH STATEMENT EXECUTE FUNCTION jobs_notify();"		\
 	"CREATE TRIGGER run_asked AFTER INSERT ON run FOR EACH ROW"		\
-	"	WHEN (NEW.until = NEW.due) EXECUTE FUNCTION jobs_notify();"	\
+	"	WHEN (NEW.until = NEW.due AND (NEW.holder IS NULL OR NEW.cause = 'again'))"	\
+	"	EXECUTE FUNCTION jobs_notify();"	\
 	"CREATE TRIGGER run_stop AFTER UPDATE OF stop ON run"			\
 	"	FOR EACH STATEMENT EXECUTE FUNCTION jobs_notify();"
 

@@ -222,15 +222,15 @@ int store_fd(void)
 	return db->fd ? db->fd() : -1;
 }
 
-bool store_woken(void)
+unsigned int store_woken(void)
 {
-	return db->woken && db->woken();
+	return db->woken ? db->woken() : 0;
 }
 
-void store_wake(void)
+void store_wake(const char *whom)
 {
 	if (db->wake)
-		db->wake();
+		db->wake(whom);
 }
 
 bool store_commit(void)
@@ -583,7 +583,6 @@ bool store_stop(const char *name)
 	__s64 job = id_of(name);
 
 	db->begin();
-	store_wake();
 	return write_row(query(STOP, "n", job));
 }
 
@@ -699,13 +698,15 @@ bool store_each_used(__s64 job, const char **name, __s64 *used, __s64 *last)
 
 void store_assign(__s64 run, const struct executor_row *to, __s64 shard, __s64 shards)
 {
+	db->begin();
 	write_row(query(ASSIGN, "ssnnn", to->id, to->name, shard, shards, run));
-	store_wake();
+	store_wake(to->id);
 }
 
 void store_add_shard(__s64 run, const struct executor_row *to, __s64 shard, __s64 shards)
 {
 	write_row(query(ADD_SHARD, "ssnnn", to->id, to->name, shard, shards, run));
+	store_wake(to->id);
 }
 
 bool store_each_held(struct planned *held)
@@ -716,8 +717,7 @@ bool store_each_held(struct planned *held)
 void store_cover_held(__s64 job)
 {
 	db->begin();
-	if (write_row(query(COVER_HELD, "n", job)))
-		store_wake();
+	write_row(query(COVER_HELD, "n", job));
 }
 
 bool store_each_assigned(struct planned *planned)
@@ -730,7 +730,7 @@ void store_hand_back(void)
 	db->begin();
 	write_row(query(NO_PLACES, ""));
 	if (write_row(query(HAND_BACK, "")))
-		store_wake();
+		store_wake(SCHEDULERS);
 }
 
 void store_output(__s64 run, __s64 size, const char *head, const char *tail)

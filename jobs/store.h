@@ -83,12 +83,16 @@ bool store_each_executor(struct executor_row *row);
 
 /*
  * A descriptor that is readable when another process may have called store_wake(), or -1; it
- * changes with store_resume(). store_woken(): has one, since the last call? store_wake(): when the
- * transaction is committed.
+ * changes with store_resume(). store_woken(): why, since the last call? store_wake(): when the
+ * transaction is committed, wake schedulers because the run of an executor has ended, or
+ * the executor with this id because it has got one; NULL: all.
  */
+#define WOKEN_BY_RUN	1
+#define WOKEN_TO_LOOK	2
 int store_fd(void);
-bool store_woken(void);
-void store_wake(void);
+unsigned int store_woken(void);
+void store_wake(const char *whom);
+#define SCHEDULERS	"schedulers"
 
 /* The time, by the clock that decides about what is due: the wall clock, or PostgreSQL's. */
 __s64 store_now(void);

@@ -120,8 +120,8 @@ struct db {
 	bool		(*owned)(void);
 	enum resumed	(*resume)(const char *running);
 	int		(*fd)(void);
-	bool		(*woken)(void);
-	void		(*wake)(void);
+	unsigned int	(*woken)(void);
+	void		(*wake)(const char *whom);
 	/* Begin a query. It is executed now, or by row(). */
 	void		(*bind)(enum query q, const struct value *values, int n);
 	/* Go to the next row. If there is none, return false: the query is over. */

@@ -27,10 +27,35 @@
  * results of commands are written, again if necessary (struct result). Runs whose start was
  * committed, but whose commands were not started, become planned again.
  *
+ * An executor is such a process, too. It claims no jobs; the schedulers that own jobs write into
+ * planned runs which executor may start them (run.holder). What may race:
+ *
+ *	it starts a run, and is taken	only with the lock on its row it starts runs, so either
+ *	over				the one or the other comes first. Then the run is
+ *					interrupted, or it is planned, has a holder without a row
+ *					(EACH_OFFERED), and is assigned again: it cannot be
+ *					started by the one that is gone
+ *	it starts a run that is		the row of the run decides: one of them finds that it is
+ *	covered				not planned any more. COVER_HELD skips what is locked, and
+ *					is repeated until the run is over
+ *	it is killed after the claim,	the lease ends, and the run is assigned again: no command
+ *	before "started" is committed	has run
+ *	it is killed after that		interrupted, whether the command began or not; a repetition
+ *					(AGAIN) is a row of its own, written with that
+ *	it ends by SIGTERM when a run	HAND_BACK gives it back; if it was assigned later, its
+ *	is assigned to it		holder has no row
+ *	the scheduler is killed		the run goes on. Who claims the job next reads that (EACH_HELD)
+ *					in the same transaction, before it starts or offers another
+ *	it is cut off			as for a scheduler: it finds that it was taken over, and
+ *					kills its commands; a repetition may run beside them
+ *	another one has its name	the older one's lease is set to 0, which is never renewed
+ *
  * Times are by PostgreSQL's clock, which each transaction reads. Since then that clock has advanced
  * at least as much as CLOCK_MONOTONIC has since the answer came, so now() is never ahead of it.
  *
- * Deadlocks: a scheduler waits for no lock of another scheduler. Other processes lock the rows of
+ * Deadlocks: a scheduler waits for no lock of another scheduler or executor, nor does an executor:
+ * they skip what is locked, or change only runs of a process that has no transaction any more,
+ * because they have the lock on its row. Other processes lock the rows of
  * all schedulers first, and so exclude all their transactions.
  */
 #include <err.h>
@@ -41,6 +66,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <glib.h>
 #include <postgresql/libpq-fe.h>
 
 #include "schema_pg.h"
@@ -203,7 +229,7 @@ static const struct executor_row *executor;	/* what it joined as; NULL: it is a 
 static __s64 lease;
 static __s64 lease_end;		/* CLOCK_BOOTTIME, which goes on while the machine is suspended */
 static bool told;		/* that the connection was lost */
-static bool waking;		/* COMMIT is to wake others */
+static GString *wakes;		/* statements that wake others, before COMMIT */
 static bool taken_over;		/* begin() found that the row of this scheduler is gone */
 
 /* A query's rows. */
@@ -253,7 +279,7 @@ static void lost(const char *why)
 	PQfinish(conn);
 	conn = NULL;
 	writing = false;
-	waking = false;
+	g_string_truncate(wakes, 0);
 }
 
 /* When to give up waiting: another scheduler should not take over because this one waited. */
@@ -385,6 +411,15 @@ static void run_query(enum query q, const struct value *values, int n)
 	a->at = -1;
 }
 
+static void wake(const char *whom)
+{
+	char sql[64];
+
+	snprintf(sql, sizeof(sql), "NOTIFY jobs, '%s';", whom);
+	if (!strstr(wakes->str, sql))
+		g_string_append(wakes, sql);
+}
+
 static void bind(enum query q, const struct value *values, int n)
 {
 	struct result *result;
@@ -397,7 +432,8 @@ static void bind(enum query q, const struct value *values, int n)
 		result->next = results;
 		results = result;
 		/* The job's scheduler waits for this. */
-		waking |= !!executor;
+		if (executor)
+			wake(SCHEDULERS);
 	}
 	run_query(q, values, n);
 }
@@ -454,7 +490,7 @@ static void begin(void)
 	if (writing || !conn)
 		return;
 	snprintf(sql, sizeof(sql), BEGIN "UPDATE executor SET lease = now_ns() + %lld"
-		 " WHERE id = '%s' RETURNING CASE current_setting('jobs.scheduler', true)"
+		 " WHERE id = '%s' AND lease > 0 RETURNING CASE current_setting('jobs.scheduler', true)"
 		 " WHEN '%s' THEN now_ns() ELSE 0 END", lease, me, me);
 	time = ask(*me ? sql : BEGIN "SELECT now_ns() FROM executor ORDER BY id FOR UPDATE",
 		   NEVER);
@@ -481,8 +517,9 @@ static bool commit(void)
 	for (q = 0; q < QUERIES; q++)
 		reset(q);
 	if (writing && conn) {
-		result = execute(waking ? "NOTIFY jobs; COMMIT" : "COMMIT");
-		waking = false;
+		g_string_append(wakes, "COMMIT");
+		result = execute(wakes->str);
+		g_string_truncate(wakes, 0);
 		/* A transaction that cannot be committed is rolled back without an error. */
 		if (result && strcmp(PQcmdStatus(result), "COMMIT"))
 			lost("the transaction was rolled back");
@@ -598,27 +635,25 @@ static int notified_fd(void)
 	return conn ? PQsocket(conn) : -1;
 }
 
-static bool woken(void)
+static unsigned int woken(void)
 {
 	PGnotify *notify;
-	bool by_other = false;
+	unsigned int why = 0;
 
 	if (!conn)
-		return false;
+		return 0;
 	if (!PQconsumeInput(conn)) {
 		lost(PQerrorMessage(conn));
-		return false;
+		return 0;
 	}
 	while ((notify = PQnotifies(conn))) {
-		by_other |= notify->be_pid != PQbackendPID(conn);
+		if (notify->be_pid != PQbackendPID(conn) && !*notify->extra)
+			why |= WOKEN_TO_LOOK;
+		if (!strcmp(notify->extra, executor ? me : SCHEDULERS))
+			why |= WOKEN_BY_RUN;
 		PQfreemem(notify);
 	}
-	return by_other;
-}
-
-static void wake(void)
-{
-	waking = true;
+	return why;
 }
 
 /* Upgrade the tables of an earlier version, unless a scheduler of that version still uses them. */
@@ -715,6 +750,7 @@ static bool has_table(const char *table)
 static void open_database(const char *conninfo, bool create)
 {
 	database = conninfo;
+	wakes = g_string_new(NULL);
 	dial();
 	/* All schedulers wait for the locks of a program that was stopped, or cut off. */
 	PQclear(execute(DURABLE "SET idle_in_transaction_session_timeout = " IDLE_MS));
