@@ -551,18 +551,24 @@ def changed():
     open("clock", "x")
     add("a", "--every 100ms", command=f"{LOG}; echo old >>old; {UNTIL_GO}")
     add("b", "--every 1h --first 3s", command="echo old >>old")
-    with Scheduler("--window 100s"):
-        wait("= 1: state = 'started'", ">= 3: name = 'a' AND state = 'planned' AND past",
+    with Scheduler("--window 100s --fast 1"):
+        wait("= 1: state = 'started'")
+        add("c", "--every 100ms", command="echo old >>old")
+        wait(">= 3: name = 'a' AND state = 'planned' AND past",
+             ">= 3: name = 'c' AND state = 'planned' AND past",
              "= 1: name = 'b' AND state = 'planned'")
         jobs("db", "change", "b", "--every", "1h", "--first", "1s", "--", "sh", "-c", LOG)
         jobs("db", "change", "a", "--every", "200ms", "--block", "discard", "--", "sh", "-c", LOG)
+        jobs("db", "change", "c", "--every", "1h", "--first", "0s", "--block", "discard", "--", "sh",
+             "-c", LOG)
         assert read("old") == "old\n"
-        wait("> 2: name = 'a' AND state = 'discarded'")
+        wait("= 1: name = 'c' AND until - due > 1000000000", "> 2: name = 'a' AND state = 'discarded'")
         open("go", "x")
         wait("> 2: name = 'a' AND state = 'done' AND until - due = 200000000",
-             "= 1: name = 'b' AND state = 'done'")
+             "= 1: name = 'b' AND state = 'done'", "= 0: name = 'c' AND state = 'planned' AND past")
     assert read("old") == "old\n"
-    check("= 1: name = 'b' AND state = 'done'")
+    check("= 1: name = 'b' AND state = 'done'", "= 1: name = 'c' AND state = 'done'",
+          "= 0: name = 'c' AND state = 'discarded'")
 
 
 def from_end():
