@@ -504,7 +504,7 @@ static void show_log(void)
 		show_ms(row.started == NEVER ? NEVER : row.started - row.due);
 		show_ms(row.took);
 		if (row.status != NEVER)
-			printf("  %lld\n", row.status);
+			printf("  %lld%s\n", row.status, row.doubtful ? ", perhaps again" : "");
 		else if (!strcmp(row.state, "missed"))
 			printf("  until %s\n", show_time(row.until, NULL, until));
 		else

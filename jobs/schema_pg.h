@@ -9,6 +9,9 @@
  *			row. Its id is random, so a process never takes another one's row for its
  *			own, even if the database was made again, or restored. places: how many
  *			runs it takes at a time, 0 for schedulers, and for one that is to end
+ *	server		which servers had these tables, since when schedulers know. What was due
+ *			before that and is started after that may have been started before, too, if
+ *			the new one lacked the last commits
  *	known		names of executors, once there is one; others are refused. token: SHA-256
  *	job.owner	the scheduler that owns the job: it has planned or offered runs of it in its
  *			memory, and only it may plan them. NULL: no scheduler owns it
@@ -34,6 +37,17 @@
 	"	name text PRIMARY KEY,"						\
 	"	token text NOT NULL"						\
 	");"
+
+/* A standby that is promoted has another timeline, a restored table another oid. */
+#define SERVER										\
+	"(SELECT system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)"	\
+	"	|| '/' || CAST(CAST('server' AS regclass) AS oid) FROM pg_control_system())"
+#define SERVER_TABLE								\
+	"CREATE TABLE server ("							\
+	"	since bigint NOT NULL,"						\
+	"	name text NOT NULL"						\
+	");"									\
+	"INSERT INTO server SELECT 0, " SERVER ";"
 
 /* Each process finds its runs, and those whose process is gone. */
 #define HOLDER_INDEX								\
@@ -92,6 +106,7 @@ static const char schema[] =
 	"	tags text NOT NULL DEFAULT ''"
 	");"
 	KNOWN_TABLE
+	SERVER_TABLE
 	"CREATE TABLE job ("
 	"	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
 	"	name text NOT NULL UNIQUE,"
@@ -204,6 +219,8 @@ static const char *const upgrades[] = {
 	"CREATE INDEX job_after ON job (after_job);"
 	OUTPUT_TABLE
 	TRIGGERS,
+
+	SERVER_TABLE,
 };
 
 #endif /* SCHEMA_PG_H */

@@ -767,6 +767,7 @@ bool store_each_run(const char *job, struct run_row *run)
 		.job = db->text(q, 0), .due = db->number(q, 1), .until = db->number(q, 2),
 		.cause = db->text(q, 3), .state = db->text(q, 4), .lane = db->text(q, 5),
 		.started = db->number(q, 6), .took = db->number(q, 7), .status = db->number(q, 8),
+		.doubtful = db->number(q, 9),
 	};
 	return true;
 }

@@ -36,7 +36,7 @@ struct value {
 #define PARAMETERS_MAX	22
 
 /* Whoever changes the tables of either database changes this, and VERSION in web/store.py. */
-#define SCHEMA_VERSION	"4"
+#define SCHEMA_VERSION	"5"
 #define OTHER_VERSION	"%s: these tables were made by another version of this program"
 #define OLD_SCHEDULER	"%s: end all schedulers, so that these tables can be upgraded"
 #define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next, zone, dst, first,"	\

@@ -174,7 +174,8 @@ static const char *const queries[QUERIES] = {
 	[EACH_STALE] = "SELECT " JOB_COLUMNS " FROM job WHERE next IS NOT NULL"
 		" AND ($1 = 1 OR steps <> $2) AND (owner IS NULL OR owner = " ME ")"
 		" FOR NO KEY UPDATE SKIP LOCKED",
-	[EACH_RUN] = "SELECT name, due, until, cause, state, lane, started, took, status"
+	[EACH_RUN] = "SELECT name, due, until, cause, state, lane, started, took, status,"
+		" CAST(EXISTS (SELECT FROM server WHERE due <= since AND started > since) AS int)"
 		" FROM run JOIN job ON job.id = run.job"
 		" WHERE CAST($1 AS text) IS NULL OR name = $1 ORDER BY due, run.id",
 	[EACH_STOPPED] = "SELECT job, CAST(stop = 2 AS int) FROM run WHERE " OPEN
@@ -574,6 +575,21 @@ static void set_session(void)
 	PQclear(execute(sql));
 }
 
+/*
+ * A server that crashes without fsync, or is replaced by a standby that is not synchronous, forgets
+ * what was started. The former is refused, the latter is noted.
+ */
+static void check_server(void)
+{
+	if (ask("SELECT 1 WHERE NOT CAST(current_setting('fsync') AS boolean)", 0))
+		errx(1, "%s: its server has fsync = off, and may forget what was started", PQdb(conn));
+	if (!executor && ask("INSERT INTO server SELECT now_ns(), " SERVER " WHERE " SERVER
+			     " <> (SELECT name FROM server ORDER BY since DESC LIMIT 1)"
+			     " RETURNING 1", 0))
+		warnx("%s: another server has it than before: what was due until now may be run"
+		      " again", PQdb(conn));
+}
+
 /* Let the process go that has the name of this executor: see begin(). */
 static void replace(void)
 {
@@ -627,6 +643,7 @@ static void lock(const char *path __attribute__((unused)), __s64 wanted,
 		snprintf(name, sizeof(name), "%s", as->name);
 	executor = as;
 	lease = wanted;
+	check_server();
 	enroll();
 }
 
@@ -710,6 +727,7 @@ static enum resumed resume(const char *running)
 	if (!dial())
 		return NOT_YET;
 	check_tables();
+	check_server();
 	if (taken_over) {
 		forget_results();
 		enroll();

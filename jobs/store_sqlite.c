@@ -138,6 +138,8 @@ static const char *const upgrades[] = {
 	"ALTER TABLE run ADD attempt INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE run ADD origin INTEGER; ALTER TABLE run ADD follows INTEGER;"
 	"ALTER TABLE run ADD event TEXT;",
+
+	"",
 };
 
 static const char set_aside[] =
@@ -183,7 +185,7 @@ static const char *const queries[QUERIES] = {
 	/* In the order of the ids, so that no row is read twice when it is written. */
 	[EACH_STALE] = "SELECT " JOB_COLUMNS " FROM job WHERE next IS NOT NULL"
 		" AND ($1 = 1 OR steps <> $2) ORDER BY id",
-	[EACH_RUN] = "SELECT name, due, until, cause, state, lane, started, took, status"
+	[EACH_RUN] = "SELECT name, due, until, cause, state, lane, started, took, status, 0"
 		" FROM run JOIN job ON job.id = run.job WHERE $1 IS NULL OR name = $1"
 		" ORDER BY due, run.id",
 };

@@ -10,6 +10,7 @@ Who is to lose its lease has a short one. Prints TAP.
 import collections
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -381,6 +382,41 @@ def named():
     run.jobs("db", "add", "b", "--every", "1s", "--broadcast", "--", "true", status=1, says="PostgreSQL")
 
 
+def server_forgets():
+    """A standby that lacks the last commits becomes the database: what had been started is planned,
+    is started again, and says so. Without fsync any crash may do the same."""
+    add("a", "--misfire once", every="1d --first 2s")
+    first = Process("s1")
+    wait("= 1: state = 'planned'")
+    first.kill()
+    Server.end()
+    shutil.copytree(Server.cluster, "standby")
+    Server()
+    second = Process("s2", window=SHORT)
+    wait("= 1: state = 'done'")
+    Server.end()
+    shutil.rmtree(Server.cluster)
+    subprocess.run(["cp", "-a", "standby", Server.cluster], check=True)
+    subprocess.run(["chown", "-R", "nobody", Server.cluster], check=True)
+    with open(f"{Server.cluster}/standby.signal", "w", encoding="ascii"):
+        pass
+    Server()
+    check("= 1: state = 'planned'")
+    sql("SELECT pg_promote()")
+    wait("= 1: state = 'done'")
+    assert len(begun("a")) == 2 and "0, perhaps again" in jobs("log", "a")
+    assert "another server has it than before" in run.read("s2.out")
+    add("b", every="1d --first 1s")
+    wait("= 1: name = 'b' AND state = 'done'")
+    second.end()
+    assert "again" not in jobs("log", "b")
+    Server.end()
+    Server("fsync=off")
+    Process("s1", says="its server has fsync = off, and may forget what was started")
+    Server.end()
+    Server()
+
+
 def chaos():
     """Kill, stop and cut off, at random."""
     alive = {name: Process(name, window="3s") for name in ["s1", "s2", *NETS]}
@@ -424,7 +460,29 @@ def chaos():
 
 TESTS = [routes, tags_and_busyover, broadcast, shard_of_the_dead, killed_before_it_starts,
          killed_while_it_runs, again_only_once, scheduler_is_killed, cut_off, silent, executor_ends,
-         blocks_and_limits, named, chaos]
+         blocks_and_limits, named, server_forgets, chaos]
+
+
+class Server:
+    """PostgreSQL."""
+    running = cluster = binaries = None
+
+    def __init__(self, setting="port=5432"):
+        assert Server.running is None
+        log = os.path.abspath("server.log")
+        with open(log, "wb") as file:
+            Server.running = subprocess.Popen(
+                ["setpriv", "--reuid=nobody", "--clear-groups", f"{Server.binaries}/postgres", "-D",
+                 Server.cluster, "-k", Server.cluster, "-c", "listen_addresses=*", "-c", setting],
+                stderr=file)
+        wait(lambda: "ready to accept" in run.read(log))
+
+    @staticmethod
+    def end():
+        if Server.running:
+            Server.running.send_signal(signal.SIGINT)
+            Server.running.wait()
+        Server.running = None
 
 
 def make_networks():
@@ -452,15 +510,12 @@ def begin(test):
 
 
 def main():
-    binaries, cluster = sys.argv[3:5]
+    Server.binaries, Server.cluster = sys.argv[3:5]
     make_networks()
-    server = subprocess.Popen(
-        ["setpriv", "--reuid=nobody", "--clear-groups", f"{binaries}/postgres", "-D", cluster,
-         "-k", cluster, "-c", "listen_addresses=*"], stderr=open("server.log", "wb"))
+    Server()
     tests = [test for test in TESTS if test.__name__ in sys.argv[5:] or not sys.argv[5:]]
     print(f"# SEED={run.SEED}\n1..{len(tests)}", flush=True)
     try:
-        wait(lambda: "ready to accept" in run.read("server.log"))
         for number, test in enumerate(tests, 1):
             verdict = "ok" if run.run(lambda test=test: begin(test)) else "not ok"
             while everyone:
@@ -471,8 +526,7 @@ def main():
                     print(f"# {process.name}: {process.process.returncode}")
             print(f"{verdict} {number} {test.__name__}", flush=True)
     finally:
-        server.send_signal(signal.SIGINT)
-        server.wait()
+        Server.end()
         for space in spaces.values():
             space.kill()
 
