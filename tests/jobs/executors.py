@@ -19,8 +19,8 @@ import time
 import psycopg2
 import psycopg2.extras
 
-import run
-from run import check, count, one, wait
+import common as run
+from common import check, count, one, wait
 
 LONG = "60s"        # no process loses its lease by being slow
 SHORT = "2s"
@@ -517,7 +517,7 @@ def main():
     print(f"# SEED={run.SEED}\n1..{len(tests)}", flush=True)
     try:
         for number, test in enumerate(tests, 1):
-            verdict = "ok" if run.run(lambda test=test: begin(test)) else "not ok"
+            verdict = "ok" if run.run_test(lambda test=test: begin(test)) else "not ok"
             while everyone:
                 process = everyone.pop()
                 if process.process.poll() is None:
@@ -531,6 +531,11 @@ def main():
             space.kill()
 
 
-run.sql = sql
+class Database:
+    """For what is shared."""
+    name, query, now = lambda *_: "db", lambda _, text, values: sql(text, *values), lambda _: one("SELECT now_ns()")
+
+
+run.here["db"] = Database()
 if __name__ == "__main__":
     main()

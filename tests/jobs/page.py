@@ -600,7 +600,7 @@ def jobs_are_edited(store):
                 ("either --cron, --every or --at", {"command": "true"}),
                 ("No closing quotation", {"every": "1h", "command": "echo '"}),
                 ("there is a job 'tick' already", {"name": "tick", "every": "1h", "command": "x"}),
-                ("takes a NAME", {"name": "--help", "every": "1h", "command": "x"}),
+                ("Unknown option", {"name": "--help", "every": "1h", "command": "x"}),
                 ("zero byte", {"every": "1h", "command": "a\0b"}),
                 ("--block", {"block": EVIL, "every": "1h", "command": "x"})):
             text = post("/add", **{"name": name} | fields)
@@ -957,11 +957,12 @@ def run(tests):
 
 
 def main():
-    sqlite = Sqlite("db", JOBS)
-    postgres = Postgres(sys.argv[3], JOBS)
-    tests = [(f"sqlite.{test.__name__}", test, sqlite) for test in TESTS + SQLITE_TESTS]
-    tests += [(f"postgres.{test.__name__}", test, postgres) for test in TESTS + POSTGRES_TESTS]
-    run([test for test in tests if test[0] in sys.argv[4:] or not sys.argv[4:]])
+    tests = [(f"{kind}.{test.__name__}", test, kind) for kind, some in
+             (("sqlite", TESTS + SQLITE_TESTS), ("postgres", TESTS + POSTGRES_TESTS)) for test in some]
+    tests = [test for test in tests if test[0] in sys.argv[4:] or not sys.argv[4:]]
+    made = {kind: Sqlite("db", JOBS) if kind == "sqlite" else Postgres(sys.argv[3], JOBS)
+            for kind in {kind for *_, kind in tests}}
+    run([(name, test, made[kind]) for name, test, kind in tests])
 
 
 PROGRAM, JOBS_PROGRAM = map(os.path.abspath, sys.argv[1:3])

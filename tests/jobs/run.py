@@ -6,14 +6,11 @@ Test the program JOBS, hwtimer-jobs, from outside, as root in a mount namespace 
 in a directory of its own, with a scheduler, a database in SQLite and commands that write a log. What
 the rows say and what the commands did has to agree. SHIM is tests/jobs/shim.c. Prints TAP.
 """
-import collections
 import contextlib
 import datetime
 import fcntl
 import mmap
-import operator
 import os
-import random
 import re
 import shutil
 import signal
@@ -21,149 +18,16 @@ import sqlite3
 import struct
 import subprocess
 import sys
-import tempfile
 import time
-import traceback
 
-S = 10 ** 9
-PATIENCE_S = 60     # far more than a busy machine needs
+import common
+from common import (JOBS, LOG, PATIENCE_S, RANDOM, S, UNTIL_GO, Scheduler, add, check, count, holds,
+                    jobs, logged, one, read, sql, wait)
+
 USER = {"user": 1001, "group": 1001, "extra_groups": []}    # may make no control groups
-LOG = "echo $JOBS_NAME $JOBS_DUE >>log"
-UNTIL_GO = "until [ -e go ]; do sleep 0.05; done"
-OPERATORS = {"=": operator.eq, "<": operator.lt, ">": operator.gt, "<=": operator.le,
-             ">=": operator.ge}
 STOPS = 32          # at the beginning and at the end of each commit and each fork
 EPISODES = 12
-
-
-def sql(text, *values):
-    with contextlib.closing(sqlite3.connect("db", isolation_level=None, timeout=PATIENCE_S)) as db:
-        db.row_factory = sqlite3.Row
-        return db.execute(text, values).fetchall()
-
-
-def one(text):
-    return sql(text)[0][0]
-
-
-def count(where="TRUE"):
-    return one(f"SELECT count(*) FROM run JOIN job ON job.id = run.job WHERE {where}")
-
-
-def holds(condition):
-    """"> 3: WHERE" is about the number of such rows of the log; "past" are those whose time has
-    come."""
-    found = re.fullmatch(r"([<>=]+) (\d+): (.*)", condition)
-    where = found[3].replace("past", f"run.due <= {time.time_ns()}")
-    return OPERATORS[found[1]](count(where), int(found[2]))
-
-
-def check(*conditions):
-    for condition in conditions:
-        assert holds(condition), (condition, [tuple(row) for row in sql("SELECT * FROM run")])
-
-
-def wait(*conditions):
-    for condition in conditions:
-        end = time.monotonic() + PATIENCE_S
-        while not (condition() if callable(condition) else holds(condition)):
-            assert time.monotonic() < end, (condition, read("scheduler.err"))
-            time.sleep(0.02)
-
-
-def read(name):
-    with contextlib.suppress(FileNotFoundError), open(name, encoding="utf-8") as file:
-        return file.read()
-    return ""
-
-
-def jobs(*words, status=0, says="", **options):
-    """Run the program: returns what it prints."""
-    done = subprocess.run([JOBS, *words], check=False, encoding="utf-8", errors="surrogateescape",
-                          **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options)
-    assert done.returncode == status and says in done.stderr, (words, done.returncode, done.stderr)
-    return done.stdout
-
-
-def add(name, *options, command=LOG):
-    """With a command for a shell, in which LOG logs the due time."""
-    jobs("db", "add", name, *options[0].split(), *options[1:], "--", "sh", "-c", command)
-
-
-class Scheduler:
-    """A running scheduler. If it is left, it has to end by SIGTERM, and the books to balance."""
-    running = None
-
-    def __init__(self, options="", wait_for="running;", **process):
-        self.process = subprocess.Popen(
-            [JOBS, "db", "run", *options.split()], stderr=open("scheduler.err", "ab"),
-            **{"stdout": open("scheduler.out", "wb")} | process)
-        Scheduler.running = self
-        if wait_for:
-            wait(lambda: wait_for in read("scheduler.out") or self.process.poll() is not None)
-
-    def end(self, number=signal.SIGTERM):
-        self.process.send_signal(number)
-        return self.process.wait()
-
-    def kill(self):
-        assert self.end(signal.SIGKILL) == -signal.SIGKILL, read("scheduler.err")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, *_):
-        if kind is None and self.process.returncode is None:
-            assert self.end() == 0, read("scheduler.err")
-            check("= 0: state = 'started'")
-        if kind is None:
-            check_books()
-
-
-def logged():
-    """What the commands have logged: a number for each name and due time."""
-    return collections.Counter((name, int(due)) for name, due in
-                               (line.split(" ") for line in read("log").splitlines()))
-
-
-def check_books():
-    """What holds whenever no scheduler runs."""
-    log, last, ended, seen = logged(), {}, {}, set()
-    # If so, due times need not be as they were planned, or as the job says now.
-    moved = os.path.exists("clock")
-    rows = sql("SELECT run.*, name, every, next, from_end FROM run JOIN job ON job.id = run.job "
-               "ORDER BY run.id")
-    for row in rows:
-        who, key, state = row["name"], (row["name"], row["due"]), row["state"]
-        about = tuple(row)
-        # The rows of a job are contiguous, up to its next due time, but for what was asked for.
-        chain = row["until"] != row["due"]
-        if chain:
-            assert last.get(who, row["due"]) == row["due"], about
-            last[who] = row["until"]
-        if not moved and chain:
-            assert key not in seen, about
-            span = (row["until"] or 0) - row["due"]
-            # A row is for one due time, except for missed ones.
-            assert not row["every"] or span == row["every"] or row["from_end"] or \
-                (state == "missed" and not span % row["every"]), about
-            assert row["ended"] is None or row["ended"] >= max(row["started"] or 0, row["due"]), about
-        seen.add(key)
-        # Nothing is early. Each state has the columns that belong to it, and no others.
-        started = row["started"] is not None
-        assert not started or row["started"] >= row["due"], about
-        assert started or state not in ("done", "started", "interrupted"), about
-        assert not started or state not in ("planned", "discarded", "missed"), about
-        assert state != "done" or None not in (row["status"], row["ended"]), about
-        assert started or not log[key], about
-        assert state != "done" or row["status"] or log[key] or not log, about
-    for row in sql("SELECT name, next FROM job"):
-        assert last.get(row["name"], row["next"]) == row["next"], tuple(row)
-    for row in sorted(rows, key=lambda row: row["started"] or 0):
-        if row["started"] is not None and not moved:    # runs of a job do not overlap
-            assert (ended.get(row["name"]) or 0) <= row["started"], tuple(row)
-            ended[row["name"]] = row["ended"]
-    assert set(log) <= seen and set(log.values()) <= {1}, log - collections.Counter(seen)
+SHIM = os.path.abspath(sys.argv[2])
 
 
 def fixed_rate():
@@ -351,7 +215,7 @@ def serial_runs_wait():
         open("go", "x")
         wait(">= 4: state = 'done'")
     check("= 0: state NOT IN ('done', 'planned', 'missed')")
-    assert list(logged()) == sorted(logged())
+    assert list(logged("b")) == sorted(logged("b"))
 
 
 def serial_runs_are_bounded():
@@ -699,19 +563,19 @@ class Clock:
         return Scheduler(options, **self.env)
 
     def add(self, name, *options):
-        jobs("db", "add", name, *options, "--", "sh", "-c", LOG, **self.env)
+        add(name, *options, **self.env)
 
 
 def elapsed_time_counts():
     clock = Clock()
-    clock.add("a", "--every", "100000s", "--first", "4s")
+    clock.add("a", "--every 100000s --first 4s")
     with clock.scheduler("--window 10000s"):
         wait("= 1: state = 'planned'")
         due = one("SELECT due FROM run")
         clock.set(6000)
         wait(lambda: abs(one("SELECT due FROM run") - due - 6000 * S) < S, "= 1: state = 'done'")
         check("= 0: cause <> 'due'")
-        clock.add("b", "--every", "100000s", "--first", "4s")
+        clock.add("b", "--every 100000s --first 4s")
         wait("= 1: name = 'b' AND state = 'planned'")
         clock.set(1000)
         wait("= 1: name = 'b' AND state = 'done'")
@@ -731,7 +595,7 @@ def both_run(since):
 def clock_is_set_back():
     clock = Clock()
     clock.add("cron", "--cron", "* * * * * *")
-    clock.add("every", "--every", "500ms")
+    clock.add("every", "--every 500ms")
     with clock.scheduler():
         both_run(0)
         last = one("SELECT max(id) FROM run")
@@ -743,7 +607,7 @@ def clock_was_wrong():
     """The scheduler runs while the clock is wrong, and the machine may be started again."""
     clock = Clock()
     clock.add("cron", "--cron", "* * * * * *")
-    clock.add("every", "--every", "500ms")
+    clock.add("every", "--every 500ms")
     for boot in ("the same", "another"):
         for seconds in (72 * 365 * 86400, 0):
             last = one("SELECT coalesce(max(id), 0) FROM run")
@@ -926,42 +790,12 @@ TESTS = [fixed_rate, by_cron, how_commands_end, who_ignored_children, whose_outp
          output, jobs_come_and_go, added_at_once, says_what_is_wrong]
 
 
-def run(test):
-    """Returns whether it succeeds, in a directory of its own."""
-    home, Scheduler.running = tempfile.mkdtemp(dir="."), None
-    os.chmod(home, 0o755)
-    os.chdir(home)
-    try:
-        test()
-        return True
-    except Exception:
-        print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="")
-        return False
-    finally:
-        if Scheduler.running and Scheduler.running.process.poll() is None:
-            Scheduler.running.end(signal.SIGKILL)
-        os.chdir("..")
-
-
 def main():
-    # /etc/localtime is to be changed, and control groups of version 2 are where they should be.
-    shutil.copytree("/etc", "etc", symlinks=True)
-    mounts = [("etc", "/etc")]
-    if os.path.exists("/sys/fs/cgroup/unified/cgroup.procs"):
-        mounts.append(("/sys/fs/cgroup/unified", "/sys/fs/cgroup"))
-    for what, where in mounts:
-        subprocess.run(["mount", "--bind", what, where], check=True)
-    for name in "TZ", "PGPASSWORD":
-        os.environ.pop(name, None)
-    tests = [test for test in TESTS if test.__name__ in sys.argv[3:] or not sys.argv[3:]]
-    print(f"# SEED={SEED}\n1..{len(tests)}", flush=True)
-    for number, test in enumerate(tests, 1):
-        verdict = "ok" if run(test) else "not ok"
-        print(f"{verdict} {number} {test.__name__}", flush=True)
+    shutil.copytree("/etc", "etc", symlinks=True)   # /etc/localtime is to be changed
+    subprocess.run(["mount", "--bind", "etc", "/etc"], check=True)
+    common.use_control_groups()
+    common.main(TESTS, sys.argv[3:])
 
 
-JOBS, SHIM = map(os.path.abspath, sys.argv[1:3])
-SEED = os.environ.get("SEED", str(time.time_ns()))
-RANDOM = random.Random(SEED)
 if __name__ == "__main__":
     main()
