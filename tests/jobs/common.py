@@ -50,7 +50,8 @@ def sql(text, *values):
 
 
 def one(text):
-    return sql(text)[0][0]
+    rows = sql(text)
+    return rows[0][0] if rows else None
 
 
 def count(where="TRUE"):
