@@ -24,8 +24,7 @@ static const struct db *db = &db_sqlite;
 /* The queries that are the same for both databases. */
 static const char *const common[QUERIES] = {
 	/* CHANGE says the rest. */
-	[ADD] = "INSERT INTO job (name, misfire, block, dst, first, steps, grace)"
-		" VALUES ($1, 'nothing', 'serial', 'once', 0, 0, 0)",
+	[ADD] = "INSERT INTO job (name, misfire, block) VALUES ($1, 'nothing', 'serial')",
 	[ADD_ARGUMENT] = "INSERT INTO argument VALUES ($1, $2, $3)",
 	[CHANGE] = "UPDATE job SET cron = $1, every = $2, misfire = $3, block = $4, next = $5,"
 		" zone = $6, dst = $7, first = $8, timeout = $9, grace = $10, route = $11,"

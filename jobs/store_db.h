@@ -7,6 +7,7 @@
 #ifndef STORE_DB_H
 #define STORE_DB_H
 
+#include "schema.h"
 #include "store.h"
 
 enum query {
@@ -36,73 +37,16 @@ struct value {
 #define PARAMETERS_MAX	22
 
 /* Whoever changes the tables of either database changes this, and VERSION in web/store.py. */
-#define SCHEMA_VERSION	"5"
+#define SCHEMA_VERSION	"2"
 #define OTHER_VERSION	"%s: these tables were made by another version of this program"
 #define OLD_SCHEDULER	"%s: end all schedulers, so that these tables can be upgraded"
 #define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next, zone, dst, first,"	\
 			" steps, timeout, grace, route, tags, again, paused, retries, backoff,"	\
 			" jitter, from_end, after_job, after_state, alarm, version"
-/* Names of the ways of enum route, and broadcast. */
-#define ROUTE_WORDS	"'first', 'last', 'round-robin', 'random', 'hash', 'lfu', 'lru',"	\
-			" 'failover', 'busyover', 'broadcast'"
-
-/* Of the chain of a job's rows: see store.h. */
-#define CHAIN		"(until IS NULL OR until <> due)"
 /* enum why. Further shards are for the schedule, too. */
 #define WHY									\
 	"CASE WHEN cause IN ('due', 'late', 'misfire', 'again') THEN 0"		\
 	" WHEN cause = 'retry' THEN 2 ELSE 1 END"
-#define CAUSES		"'due', 'late', 'misfire', 'again', 'start', 'after', 'alarm', 'retry'"
-#define EVENTS		"'success', 'failure', 'end'"
-
-/*
- * What follows from a row that has just got its last state; triggers of both databases do this, so
- * that it is in the same transaction, whoever writes the row. @now: the time; @columns, @values:
- * more of a retry.
- */
-#define RETRIED									\
-	"((NEW.state = 'timeout' OR NEW.state = 'done' AND NEW.status <> 0) AND NEW.attempt <"	\
-	" (SELECT retries * (1 - paused) FROM job WHERE id = NEW.job))"
-#define FAILED(row)								\
-	"(" row ".state IN ('timeout', 'interrupted') OR " row ".state = 'done' AND "	\
-	row ".status <> 0)"
-#define EVENT									\
-	"CASE WHEN NEW.state = 'missed' THEN 'misfire' WHEN NEW.state = 'timeout' THEN 'overrun'" \
-	" WHEN " FAILED("NEW") " THEN 'failure' WHEN NEW.state = 'done' THEN 'success'"	\
-	" WHEN NEW.state = 'stopped' THEN 'stopped' END"
-/* The result before this one was a failure. */
-#define RECOVERED								\
-	"EXISTS (SELECT 1 FROM run AS r WHERE r.id = (SELECT id FROM run WHERE job = NEW.job"	\
-	" AND ended < NEW.ended AND state IN ('done', 'timeout', 'interrupted')"	\
-	" ORDER BY ended DESC LIMIT 1) AND " FAILED("r") " AND r.attempt >= job.retries)"
-#define FROM_END								\
-	"from_end = 1 AND next IS NULL AND NEW.cause NOT IN ('start', 'after', 'alarm')"	\
-	" AND NOT " RETRIED
-#define NEXT_FROM_END								\
-	"coalesce(NEW.ended, NEW.due) + (SELECT every FROM job WHERE id = NEW.job)"
-#define FOLLOW_UPS(now, columns, values)						\
-	"INSERT INTO run (job, due, until, origin, cause, attempt, follows, event, state"	\
-	columns ") SELECT id, NEW.ended + (backoff << NEW.attempt),"		\
-	" NEW.ended + (backoff << NEW.attempt), coalesce(NEW.origin, NEW.due),"	\
-	" 'retry', NEW.attempt + 1, NEW.follows, NEW.event, 'planned'" values		\
-	" FROM job WHERE id = NEW.job AND " RETRIED ";"				\
-	"INSERT INTO run (job, due, until, cause, follows, event, state)"	\
-	" SELECT id, NEW.ended, NEW.ended, 'after', NEW.id, " EVENT ","			\
-	" CASE paused WHEN 1 THEN 'discarded' ELSE 'planned' END FROM job WHERE after_job ="	\
-	" (SELECT name FROM job WHERE id = NEW.job) AND NOT " RETRIED " AND " EVENT	\
-	" <> 'misfire' AND after_state IN ('end', CASE " EVENT " WHEN 'overrun' THEN 'failure'" \
-	" ELSE " EVENT " END);"							\
-	"INSERT INTO run (job, due, until, cause, follows, event, state)"	\
-	" SELECT a.id, " now ", " now ", 'alarm', NEW.id,"		\
-	" CASE " EVENT " WHEN 'success' THEN 'recovery' ELSE " EVENT " END, 'planned'"	\
-	" FROM job JOIN job AS a ON a.name = job.alarm WHERE job.id = NEW.job AND a.paused = 0"	\
-	" AND NOT " RETRIED " AND (" EVENT " IN ('misfire', 'overrun', 'failure') OR"	\
-	" NEW.state = 'done' AND " RECOVERED ");"				\
-	"UPDATE run SET until = " NEXT_FROM_END " WHERE id = (SELECT max(id) FROM run"	\
-	" WHERE job = NEW.job AND " CHAIN ") AND until IS NULL AND EXISTS"	\
-	" (SELECT 1 FROM job WHERE id = NEW.job AND " FROM_END ");"		\
-	"UPDATE job SET next = " NEXT_FROM_END ", steps = (SELECT steps FROM clock)"	\
-	" WHERE id = NEW.job AND " FROM_END ";"
 
 struct db {
 	/* Those that are not the same for both databases. */

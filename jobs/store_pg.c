@@ -89,7 +89,6 @@
 /* A holder that has no row. */
 #define NOBODY		"CAST('00000000-0000-0000-0000-000000000000' AS uuid)"
 /* The condition of indices. */
-#define OPEN		"state IN ('planned', 'started')"
 #define OF_DEAD		"holder IN (SELECT id FROM executor WHERE lease = 0)"
 #define HASHED(token)	"encode(sha256(convert_to(" token ", 'UTF8')), 'hex')"
 /* Those of struct executor_row. */
@@ -673,24 +672,18 @@ static unsigned int woken(void)
 	return why;
 }
 
-/* Upgrade the tables of an earlier version, unless a scheduler of that version still uses them. */
+/* Upgrade the tables of version 1, unless a scheduler still uses them. */
 static void upgrade_tables(void)
 {
-	const __s64 last = ARRAY_SIZE(upgrades);
-	__s64 version;
-	char sql[64];
-
 	PQclear(execute("BEGIN; SELECT pg_advisory_xact_lock(" CREATE_LOCK ");"
 			" LOCK TABLE jobs_database"));
-	version = ask("SELECT version FROM jobs_database", 0);
-	if (version > 0 && version < last) {
-		if (ask(version < 3 ? "SELECT count(*) FROM scheduler WHERE lease > now_ns()" :
-			"SELECT count(*) FROM executor WHERE lease > now_ns()", 0))
+	if (ask("SELECT version FROM jobs_database", 0) == 1) {
+		if (ask("SELECT count(*) FROM scheduler WHERE lease > now_ns()", 0))
 			errx(1, OLD_SCHEDULER, PQdb(conn));
-		while (version < last)
-			PQclear(execute(upgrades[version++]));
-		snprintf(sql, sizeof(sql), "UPDATE jobs_database SET version = %lld", last);
-		PQclear(execute(sql));
+		PQclear(execute(set_aside));
+		PQclear(execute(schema));
+		PQclear(execute(take_back));
+		PQclear(execute(triggers));
 		warnx("%s: upgraded to version " SCHEMA_VERSION " of the tables", PQdb(conn));
 	}
 	PQclear(execute("COMMIT"));
@@ -776,13 +769,16 @@ static void open_database(const char *conninfo, bool create)
 		if (!create)
 			errx(1, "%s: this is no database of jobs", PQdb(conn));
 		PQclear(execute("BEGIN; SELECT pg_advisory_xact_lock(" CREATE_LOCK ")"));
-		if (!has_table("run"))
+		if (!has_table("run")) {
+			PQclear(execute(first_version));
 			PQclear(execute(schema));
+			PQclear(execute(triggers));
+		}
 		PQclear(execute("COMMIT"));
 	}
 	if (!has_table("jobs_database"))
 		errx(1, OTHER_VERSION, PQdb(conn));
-	if (ask("SELECT version FROM jobs_database", 0) < (__s64)ARRAY_SIZE(upgrades))
+	if (ask("SELECT version FROM jobs_database", 0) == 1)
 		upgrade_tables();
 	check_tables();
 	clock_offset = ask("SELECT now_ns()", 0) - clock_ns(CLOCK_MONOTONIC);

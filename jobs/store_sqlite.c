@@ -18,85 +18,8 @@
 #define BUSY_MS		60000
 #define POLL_MS		(LET_OTHERS_MS / 4)
 
-/*
- * Times are ns since 1970, by the wall clock. AUTOINCREMENT, so that ids are not used again: the
- * scheduler may still have a job that another process removed.
- */
 static const char schema[] =
-	"CREATE TABLE job ("
-	"	id INTEGER PRIMARY KEY AUTOINCREMENT,"
-	"	name TEXT NOT NULL UNIQUE,"
-	"	cron TEXT,"
-	"	every INTEGER,"
-	"	misfire TEXT NOT NULL CHECK (misfire IN ('nothing', 'once', 'all')),"
-	"	block TEXT NOT NULL CHECK (block IN ('serial', 'discard', 'cover')),"
-	"	next INTEGER,"
-	"	zone TEXT,"
-	"	dst TEXT NOT NULL CHECK (dst IN ('once', 'clock')),"
-	"	first INTEGER NOT NULL,"
-	"	steps INTEGER NOT NULL,"
-	"	timeout INTEGER,"
-	"	grace INTEGER NOT NULL,"
-	"	route TEXT CHECK (route IN (" ROUTE_WORDS ")),"
-	"	tags TEXT NOT NULL DEFAULT '',"
-	"	again INTEGER NOT NULL DEFAULT 0,"
-	"	paused INTEGER NOT NULL DEFAULT 0,"
-	"	retries INTEGER NOT NULL DEFAULT 0,"
-	"	backoff INTEGER NOT NULL DEFAULT 0,"
-	"	jitter INTEGER NOT NULL DEFAULT 0,"
-	"	from_end INTEGER NOT NULL DEFAULT 0,"
-	"	after_job TEXT,"
-	"	after_state TEXT CHECK (after_state IN (" EVENTS ")),"
-	"	alarm TEXT,"
-	"	version INTEGER NOT NULL DEFAULT 0,"
-	"	CHECK (cron IS NULL OR every IS NULL),"
-	"	CHECK (every > 0)"
-	") STRICT;"
-	"CREATE INDEX job_next ON job (next);"
-	"CREATE INDEX job_after ON job (after_job);"
-	"CREATE TABLE argument ("
-	"	job INTEGER NOT NULL REFERENCES job ON DELETE CASCADE,"
-	"	position INTEGER NOT NULL,"
-	"	value TEXT NOT NULL,"
-	"	PRIMARY KEY (job, position)"
-	") STRICT, WITHOUT ROWID;"
-	"CREATE TABLE run ("
-	"	id INTEGER PRIMARY KEY AUTOINCREMENT,"
-	"	job INTEGER NOT NULL REFERENCES job ON DELETE CASCADE,"
-	"	due INTEGER NOT NULL,"
-	"	until INTEGER,"
-	"	cause TEXT NOT NULL CHECK (cause IN (" CAUSES ")),"
-	"	state TEXT NOT NULL CHECK (state IN ('planned', 'started', 'done', 'covered',"
-	"		'discarded', 'missed', 'interrupted', 'timeout', 'stopped')),"
-	"	lane TEXT CHECK (lane IN ('fast', 'slow')),"
-	"	started INTEGER,"
-	"	ended INTEGER,"
-	"	took INTEGER,"
-	"	status INTEGER,"
-	"	stop INTEGER NOT NULL DEFAULT 0,"
-	"	attempt INTEGER NOT NULL DEFAULT 0,"
-	"	origin INTEGER,"
-	"	follows INTEGER,"
-	"	event TEXT"
-	") STRICT;"
-	"CREATE INDEX run_due ON run (job, due);"
-	"CREATE INDEX run_ended ON run (job, ended);"
-	"CREATE INDEX run_open ON run (due) WHERE state IN ('planned', 'started');"
-	"CREATE TABLE output ("
-	"	run INTEGER PRIMARY KEY REFERENCES run ON DELETE CASCADE,"
-	"	at INTEGER NOT NULL,"
-	"	size INTEGER NOT NULL,"
-	"	head TEXT NOT NULL,"
-	"	tail TEXT NOT NULL"
-	") STRICT;"
-	"CREATE INDEX output_at ON output (at);"
-	/* By how much the clock was set, and what it was at a boot: see store_steps(). */
-	"CREATE TABLE IF NOT EXISTS clock ("
-	"	steps INTEGER NOT NULL,"
-	"	boot TEXT,"
-	"	base INTEGER"
-	") STRICT;"
-	"INSERT INTO clock SELECT 0, NULL, NULL WHERE NOT EXISTS (SELECT 1 FROM clock);"
+	TABLES("INTEGER PRIMARY KEY AUTOINCREMENT", "INTEGER", "", "", "STRICT")
 	"PRAGMA application_id = " APPLICATION_ID ";"
 	"PRAGMA user_version = " SCHEMA_VERSION ";";
 
@@ -106,50 +29,18 @@ static const char schema[] =
 /* These come last: they must not see the rows of an upgrade. */
 static const char triggers[] =
 	"CREATE TRIGGER run_ended AFTER UPDATE OF state ON run"
-	"	WHEN OLD.state IN ('planned', 'started') AND NEW.state NOT IN ('planned', 'started')"
+	"	WHEN OLD." OPEN " AND NOT NEW." OPEN
 	"	BEGIN " FOLLOW_UPS(SQL_NOW, "", "") " END;"
 	"CREATE TRIGGER run_missed AFTER INSERT ON run WHEN NEW.state = 'missed'"
 	"	BEGIN " FOLLOW_UPS(SQL_NOW, "", "") " END;";
 
-/*
- * From each version to the next one: its columns, in the order of the tables. Then the tables are
- * made again, because SQLite cannot change their conditions.
- */
-static const char *const upgrades[] = {
-	NULL,
-	"ALTER TABLE job ADD zone TEXT; ALTER TABLE job ADD dst TEXT NOT NULL DEFAULT 'once';"
-	"ALTER TABLE job ADD first INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE job ADD steps INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE job ADD timeout INTEGER;"
-	"ALTER TABLE job ADD grace INTEGER NOT NULL DEFAULT 10000000000;"
-	"ALTER TABLE run ADD stop INTEGER NOT NULL DEFAULT 0;",
-
-	"DROP INDEX IF EXISTS run_due;"
-	"ALTER TABLE job ADD route TEXT; ALTER TABLE job ADD tags TEXT NOT NULL DEFAULT '';"
-	"ALTER TABLE job ADD again INTEGER NOT NULL DEFAULT 0;",
-
-	"ALTER TABLE job ADD paused INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE job ADD retries INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE job ADD backoff INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE job ADD jitter INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE job ADD from_end INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE job ADD after_job TEXT; ALTER TABLE job ADD after_state TEXT;"
-	"ALTER TABLE job ADD alarm TEXT; ALTER TABLE job ADD version INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE run ADD attempt INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE run ADD origin INTEGER; ALTER TABLE run ADD follows INTEGER;"
-	"ALTER TABLE run ADD event TEXT;",
-
-	"",
-};
-
+/* From version 1: before the tables are made, and after that. */
 static const char set_aside[] =
-	"PRAGMA legacy_alter_table = ON;"	/* what refers to a table refers to the new one */
 	"DROP INDEX job_next; DROP INDEX run_ended; DROP INDEX run_open;"
 	"ALTER TABLE job RENAME TO old_job; ALTER TABLE argument RENAME TO old_argument;"
 	"ALTER TABLE run RENAME TO old_run;";
 static const char take_back[] =
-	"INSERT INTO job SELECT * FROM old_job; INSERT INTO argument SELECT * FROM old_argument;"
-	"INSERT INTO run SELECT * FROM old_run;"
+	FROM_VERSION_1("old_", "")
 	/* No id may be used again. */
 	"DELETE FROM sqlite_sequence WHERE name IN ('job', 'run');"
 	"UPDATE sqlite_sequence SET name = substr(name, 5) WHERE name IN ('old_job', 'old_run');"
@@ -177,7 +68,7 @@ static const char *const queries[QUERIES] = {
 		" ORDER BY due",
 	/* The first condition is that of an index. */
 	[EACH_ASKED] = "SELECT id, job, due, 0, 1, " WHY ", 0 FROM run"
-		" WHERE state IN ('planned', 'started') AND state = 'planned'"
+		" WHERE " OPEN " AND state = 'planned'"
 		" AND NOT " CHAIN " ORDER BY due",
 	[STEPS_LOCKED] = "SELECT steps FROM clock",
 	[SET_BOOT] = "UPDATE clock SET boot = $1, base = $2 WHERE boot IS NOT $1",
@@ -379,11 +270,8 @@ static bool make_tables(int old)
 		execute("ROLLBACK");
 		return false;
 	}
-	if (old) {
-		while (old < atoi(SCHEMA_VERSION))
-			execute(upgrades[old++]);
+	if (old)
 		execute(set_aside);
-	}
 	execute(schema);
 	if (old)
 		execute(take_back);
@@ -396,7 +284,7 @@ static bool make_tables(int old)
 static void upgrade(const char *path)
 {
 	lock_file(path, 0, NULL);
-	if (make_tables(version()))
+	if (make_tables(1))
 		warnx("%s: upgraded to version " SCHEMA_VERSION " of the tables", path);
 	close(lock_fd);
 }
@@ -432,7 +320,7 @@ static void open_file(const char *path, bool create)
 		go_to_wal();
 		make_tables(0);
 	}
-	if (version() > 0 && version() < atoi(SCHEMA_VERSION))
+	if (version() == 1)
 		upgrade(path);
 	if (version() != atoi(SCHEMA_VERSION))
 		errx(1, OTHER_VERSION, path);
