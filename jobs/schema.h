@@ -131,6 +131,10 @@
 	" AND NOT " RETRIED
 #define NEXT_FROM_END								\
 	"coalesce(NEW.ended, NEW.due) + (SELECT every FROM job WHERE id = NEW.job)"
+/* Does anything? For most jobs nothing does. */
+#define FOLLOWED								\
+	"EXISTS (SELECT 1 FROM job WHERE id = NEW.job AND (retries > 0 OR from_end = 1"	\
+	" OR alarm IS NOT NULL OR EXISTS (SELECT 1 FROM job AS f WHERE f.after_job = job.name)))"
 #define FOLLOW_UPS(now, columns, values)						\
 	"INSERT INTO run (job, due, until, origin, cause, attempt, follows, event, state"	\
 	columns ") SELECT id, NEW.ended + (backoff << CAST(NEW.attempt AS int)),"	\

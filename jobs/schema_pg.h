@@ -32,9 +32,9 @@
 /* What schedulers should know at once is notified, whoever writes it. */
 static const char triggers[] =
 	"CREATE FUNCTION run_ended() RETURNS trigger LANGUAGE plpgsql AS $$"
-	" DECLARE at_now bigint := now_ns(); BEGIN "
+	" DECLARE at_now bigint; BEGIN IF " FOLLOWED " THEN at_now := now_ns();"
 	FOLLOW_UPS("at_now", ", shard, shards", ", NEW.shard, NEW.shards")
-	" RETURN NULL; END $$;"
+	" END IF; RETURN NULL; END $$;"
 	"CREATE TRIGGER run_ended AFTER UPDATE OF state ON run FOR EACH ROW"
 	"	WHEN (OLD." OPEN " AND NOT NEW." OPEN ")"
 	"	EXECUTE FUNCTION run_ended();"

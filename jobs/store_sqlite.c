@@ -29,9 +29,9 @@ static const char schema[] =
 /* These come last: they must not see the rows of an upgrade. */
 static const char triggers[] =
 	"CREATE TRIGGER run_ended AFTER UPDATE OF state ON run"
-	"	WHEN OLD." OPEN " AND NOT NEW." OPEN
+	"	WHEN OLD." OPEN " AND NOT NEW." OPEN " AND " FOLLOWED
 	"	BEGIN " FOLLOW_UPS(SQL_NOW, "", "") " END;"
-	"CREATE TRIGGER run_missed AFTER INSERT ON run WHEN NEW.state = 'missed'"
+	"CREATE TRIGGER run_missed AFTER INSERT ON run WHEN NEW.state = 'missed' AND " FOLLOWED
 	"	BEGIN " FOLLOW_UPS(SQL_NOW, "", "") " END;";
 
 /* From version 1: before the tables are made, and after that. */
