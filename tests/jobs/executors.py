@@ -262,9 +262,9 @@ def again_only_once():
 def scheduler_is_killed():
     """What it runs itself is interrupted, and repeated; what executors run goes on, and nothing
     overlaps with that."""
-    e1, s1 = Process("e1"), Process("s1", window=SHORT)
+    e1, e2, s1 = Process("e1"), Process("e2"), Process("s1", window=SHORT)
     add("here", "--again", UNTIL_GO)
-    add("there", "--route first", UNTIL_GO, every="300ms --first 0s")
+    add("there", "--route round-robin", UNTIL_GO, every="300ms --first 0s")
     wait(lambda: len(logged()) == 2)
     s1.kill()
     s2 = Process("s2")
@@ -276,7 +276,7 @@ def scheduler_is_killed():
     assert len(begun("there")) == 1 and len(begun("here")) == 2
     run_go()
     wait("> 3: name = 'there' AND state = 'done'")
-    finish(s2, e1)
+    finish(s2, e1, e2)
     check("= 0: name = 'there' AND state = 'interrupted'")
 
 
@@ -363,8 +363,10 @@ def named():
     add("a", "--route first", f"{UNTIL_GO}; echo ${{JOBS_TOKEN-none}} >token")
     wait("= 1: state = 'started'")
     os.rename("e1.out", "old.out")
+    scheduler.send(signal.SIGSTOP)      # so that the old one has the time to renew its lease
     second = Process("e1", JOBS_TOKEN=token)
-    assert first.process.wait() == 1 and "has the name e1 now" in run.read("old.out")
+    assert first.process.wait(run.PATIENCE_S) == 1 and "has the name e1 now" in run.read("old.out")
+    scheduler.send(signal.SIGCONT)
     wait("= 1: state = 'interrupted'")
     run_go()
     jobs("change", "a", *"--every 1d --first 0s --route first -- sh -c".split(),
