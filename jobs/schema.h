@@ -109,7 +109,7 @@
 /*
  * What follows from a row that has just got its last state; triggers of both databases do this, so
  * that it is in the same transaction, whoever writes the row. @now: the time; @columns, @values:
- * more of a retry.
+ * more of a retry; @others: has another shard failed?
  */
 #define RETRIED									\
 	"((NEW.state = 'timeout' OR NEW.state = 'done' AND NEW.status <> 0) AND NEW.attempt <"	\
@@ -117,10 +117,15 @@
 #define FAILED(row)								\
 	"(" row ".state IN ('timeout', 'interrupted') OR " row ".state = 'done' AND "	\
 	row ".status <> 0)"
-#define EVENT									\
+#define SAME_DUE								\
+	"r.job = NEW.job AND r.due >= coalesce(NEW.origin, NEW.due)"		\
+	" AND coalesce(r.origin, r.due) = coalesce(NEW.origin, NEW.due)"
+/* There is a retry, another shard or a repetition. */
+#define GOES_ON		"EXISTS (SELECT 1 FROM run AS r WHERE " SAME_DUE " AND r." OPEN ")"
+#define EVENT(others)								\
 	"CASE WHEN NEW.state = 'missed' THEN 'misfire' WHEN NEW.state = 'timeout' THEN 'overrun'" \
-	" WHEN " FAILED("NEW") " THEN 'failure' WHEN NEW.state = 'done' THEN 'success'"	\
-	" WHEN NEW.state = 'stopped' THEN 'stopped' END"
+	" WHEN " FAILED("NEW") " OR NEW.state = 'done' AND " others " THEN 'failure'"	\
+	" WHEN NEW.state = 'done' THEN 'success' WHEN NEW.state = 'stopped' THEN 'stopped' END"
 /* The result before this one was a failure. */
 #define RECOVERED								\
 	"EXISTS (SELECT 1 FROM run AS r WHERE r.id = (SELECT id FROM run WHERE job = NEW.job"	\
@@ -128,31 +133,33 @@
 	" ORDER BY ended DESC LIMIT 1) AND " FAILED("r") " AND r.attempt >= job.retries)"
 #define FROM_END								\
 	"from_end = 1 AND next IS NULL AND NEW.cause NOT IN ('start', 'after', 'alarm')"	\
-	" AND NOT " RETRIED
+	" AND NOT " GOES_ON
 #define NEXT_FROM_END								\
 	"coalesce(NEW.ended, NEW.due) + (SELECT every FROM job WHERE id = NEW.job)"
 /* Does anything? For most jobs nothing does. */
 #define FOLLOWED								\
 	"EXISTS (SELECT 1 FROM job WHERE id = NEW.job AND (retries > 0 OR from_end = 1"	\
 	" OR alarm IS NOT NULL OR EXISTS (SELECT 1 FROM job AS f WHERE f.after_job = job.name)))"
-#define FOLLOW_UPS(now, columns, values)						\
+#define FOLLOW_UPS(now, columns, values, others)				\
 	"INSERT INTO run (job, due, until, origin, cause, attempt, follows, event, state"	\
 	columns ") SELECT id, NEW.ended + (backoff << CAST(NEW.attempt AS int)),"	\
 	" NEW.ended + (backoff << CAST(NEW.attempt AS int)), coalesce(NEW.origin, NEW.due),"	\
-	" 'retry', NEW.attempt + 1, NEW.follows, NEW.event, 'planned'" values		\
+	" 'retry', NEW.attempt + 1, NEW.follows, NEW.event, 'planned'" values	\
 	" FROM job WHERE id = NEW.job AND " RETRIED ";"				\
 	"INSERT INTO run (job, due, until, cause, follows, event, state)"	\
-	" SELECT id, NEW.ended, NEW.ended, 'after', NEW.id, " EVENT ","			\
-	" CASE paused WHEN 1 THEN 'discarded' ELSE 'planned' END FROM job WHERE after_job ="	\
-	" (SELECT name FROM job WHERE id = NEW.job) AND NOT " RETRIED " AND " EVENT	\
-	" <> 'misfire' AND after_state IN ('end', CASE " EVENT " WHEN 'overrun' THEN 'failure'" \
-	" ELSE " EVENT " END);"							\
+	" SELECT id, NEW.ended, NEW.ended, 'after', NEW.id, e.event,"		\
+	" CASE paused WHEN 1 THEN 'discarded' ELSE 'planned' END"		\
+	" FROM job, (SELECT " EVENT(others) " AS event) AS e WHERE after_job ="	\
+	" (SELECT name FROM job WHERE id = NEW.job) AND NOT " GOES_ON		\
+	" AND e.event <> 'misfire' AND after_state IN ('end',"			\
+	" CASE e.event WHEN 'overrun' THEN 'failure' ELSE e.event END);"	\
 	"INSERT INTO run (job, due, until, cause, follows, event, state)"	\
-	" SELECT a.id, " now ", " now ", 'alarm', NEW.id,"		\
-	" CASE " EVENT " WHEN 'success' THEN 'recovery' ELSE " EVENT " END, 'planned'"	\
-	" FROM job JOIN job AS a ON a.name = job.alarm WHERE job.id = NEW.job AND a.paused = 0"	\
-	" AND NOT " RETRIED " AND (" EVENT " IN ('misfire', 'overrun', 'failure') OR"	\
-	" NEW.state = 'done' AND " RECOVERED ");"				\
+	" SELECT a.id, " now ", " now ", 'alarm', NEW.id,"			\
+	" CASE e.event WHEN 'success' THEN 'recovery' ELSE e.event END, 'planned'"	\
+	" FROM job JOIN job AS a ON a.name = job.alarm,"			\
+	" (SELECT " EVENT(others) " AS event) AS e WHERE job.id = NEW.job AND a.paused = 0"	\
+	" AND NOT " GOES_ON " AND (e.event IN ('misfire', 'overrun', 'failure') OR"	\
+	" e.event = 'success' AND " RECOVERED ");"				\
 	"UPDATE run SET until = " NEXT_FROM_END " WHERE id = (SELECT max(id) FROM run"	\
 	" WHERE job = NEW.job AND " CHAIN ") AND until IS NULL AND EXISTS"	\
 	" (SELECT 1 FROM job WHERE id = NEW.job AND " FROM_END ");"		\

@@ -29,11 +29,20 @@
 #define SERVER										\
 	"(SELECT system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)"	\
 	"	|| '/' || CAST(CAST('server' AS regclass) AS oid) FROM pg_control_system())"
+/* The first of two numbers: "jobs" in ASCII. */
+#define FOLLOW_LOCK	"1785684595"
+
 /* What schedulers should know at once is notified, whoever writes it. */
 static const char triggers[] =
 	"CREATE FUNCTION run_ended() RETURNS trigger LANGUAGE plpgsql AS $$"
 	" DECLARE at_now bigint; BEGIN IF " FOLLOWED " THEN at_now := now_ns();"
-	FOLLOW_UPS("at_now", ", shard, shards", ", NEW.shard, NEW.shards")
+	/* Of shards that end at the same time, one is the last. */
+	" IF NEW.shards > 1 THEN"
+	"	PERFORM pg_advisory_xact_lock(" FOLLOW_LOCK ", CAST(NEW.job AS int)); END IF;"
+	FOLLOW_UPS("at_now", ", shard, shards", ", NEW.shard, NEW.shards",
+		   "EXISTS (SELECT FROM run AS r JOIN job ON job.id = r.job WHERE " SAME_DUE
+		   " AND r.shards > 1 AND " FAILED("r") " AND r.attempt >= retries"
+		   " AND NOT (r.state = 'interrupted' AND again = 1 AND r.cause <> 'again'))")
 	" END IF; RETURN NULL; END $$;"
 	"CREATE TRIGGER run_ended AFTER UPDATE OF state ON run FOR EACH ROW"
 	"	WHEN (OLD." OPEN " AND NOT NEW." OPEN ")"

@@ -30,9 +30,9 @@ static const char schema[] =
 static const char triggers[] =
 	"CREATE TRIGGER run_ended AFTER UPDATE OF state ON run"
 	"	WHEN OLD." OPEN " AND NOT NEW." OPEN " AND " FOLLOWED
-	"	BEGIN " FOLLOW_UPS(SQL_NOW, "", "") " END;"
+	"	BEGIN " FOLLOW_UPS(SQL_NOW, "", "", "FALSE") " END;"
 	"CREATE TRIGGER run_missed AFTER INSERT ON run WHEN NEW.state = 'missed' AND " FOLLOWED
-	"	BEGIN " FOLLOW_UPS(SQL_NOW, "", "") " END;";
+	"	BEGIN " FOLLOW_UPS(SQL_NOW, "", "", "FALSE") " END;";
 
 /* From version 1: before the tables are made, and after that. */
 static const char set_aside[] =

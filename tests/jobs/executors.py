@@ -47,7 +47,8 @@ def jobs(*words, **options):
 
 
 def add(name, options="", command="true", every="1d --first 0s"):
-    jobs("add", name, "--every", *every.split(), *options.split(), "--", "sh", "-c",
+    when = ["--every", *every.split()] if every else []
+    jobs("add", name, *when, *options.split(), "--", "sh", "-c",
          LOG.format(command))
 
 
@@ -100,7 +101,8 @@ def check_books():
                                         for key in logged(what).elements()) for what in "be")
     rows, last = collections.Counter(), {}
     for row in sql("SELECT run.*, job.name, next FROM run JOIN job ON job.id = run.job ORDER BY run.id"):
-        key = row["name"], row["due"], row["shard"], re.sub(".*:.*", "s", row["executor"] or "")
+        key = (row["name"], row["origin"] or row["due"], row["shard"],
+               re.sub(".*:.*", "s", row["executor"] or ""))
         about = dict(row)
         assert row["state"] not in ("started",), about
         assert row["started"] is None or row["started"] >= row["due"], about
@@ -194,6 +196,30 @@ def broadcast():
     for row in sql("SELECT due, count(*), count(DISTINCT executor) FROM run WHERE state = 'done' "
                    "GROUP BY due"):
         assert tuple(row[1:]) == (3, 3), row
+
+
+def shards_are_followed():
+    """Once, when all of them have ended, and their retries: by success only if none failed."""
+    executors = [Process(name) for name in NETS[:2]]
+    fails = "[ $JOBS_INDEX = 1 ] || exit 1; "
+    for name, options, command in (
+            ("good", "", "true"), ("bad", "", fails + UNTIL_GO),
+            ("tries", " --retries 1 --backoff 0s", "[ $JOBS_INDEX = 1$JOBS_ATTEMPT ] || "
+             "[ $JOBS_INDEX = 0 -a -n \"$JOBS_ATTEMPT\" ] || exit 1")):
+        add(name, "--broadcast" + options, command, every="1d --first 1s")
+        for event in "success", "failure":
+            add(f"{name}-{event}", f"--after {name}:{event}", every=None)
+    scheduler = Process("s1")
+    wait("= 1: name = 'bad' AND state = 'done' AND status = 1",
+         "= 1: name = 'bad' AND state = 'started'")
+    check("= 0: name ~ 'bad-'")
+    run_go()
+    wait("= 1: name = 'good-success' AND state = 'done'",
+         "= 1: name = 'tries-success' AND state = 'done'",
+         "= 1: name = 'bad-failure' AND state = 'done'")
+    finish(scheduler, *executors)
+    check("= 3: name ~ '-'", "= 3: name = 'tries'",
+          "= 1: name = 'tries' AND cause = 'retry' AND shard = 0 AND shards = 2 AND status = 0")
 
 
 def shard_of_the_dead():
@@ -460,7 +486,7 @@ def chaos():
                "AND state = 'interrupted'") == count("cause = 'again'")
 
 
-TESTS = [routes, tags_and_busyover, broadcast, shard_of_the_dead, killed_before_it_starts,
+TESTS = [routes, tags_and_busyover, broadcast, shards_are_followed, shard_of_the_dead, killed_before_it_starts,
          killed_while_it_runs, again_only_once, scheduler_is_killed, cut_off, silent, executor_ends,
          blocks_and_limits, named, server_forgets, chaos]
 
