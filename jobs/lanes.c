@@ -20,6 +20,8 @@
 
 /* Exit status if the command could not be run, as in a shell. */
 #define NOT_RUN		127
+/* Runs offered in one transaction, which executors wait for. */
+#define OFFER_MAX	64
 #define CGROUPS		"/sys/fs/cgroup"
 #define CGROUP_NAME	"hwtimer-run-"
 
@@ -319,13 +321,14 @@ static char **environment_of(const struct job *job)
 	return run->why == WHY_SCHEDULE ? environment : store_context(run->id, environment);
 }
 
-/* Returns whether runs were offered. */
-static bool fill(struct lane *lane)
+/* Returns how many runs were offered. */
+static int fill(struct lane *lane)
 {
-	bool offered = false, ok;
 	struct job *job;
+	int offered = 0;
+	bool ok;
 
-	while (lane->busy < lane->places && lane->first) {
+	while (lane->busy < lane->places && lane->first && offered < OFFER_MAX) {
 		job = lane->first;
 		lane->first = job->next;
 		drop_stale(job);
@@ -350,7 +353,7 @@ static bool fill(struct lane *lane)
 		job->ending = NULL;
 		job->deadline = NEVER;
 		if (lane == &lanes[OFFERED]) {
-			offered = true;
+			offered++;
 			continue;
 		}
 		job->environment = environment_of(job);
@@ -360,7 +363,7 @@ static bool fill(struct lane *lane)
 	return offered;
 }
 
-bool lanes_fill(void)
+int lanes_fill(void)
 {
 	fill(&lanes[FAST]);
 	fill(&lanes[SLOW]);
@@ -473,9 +476,8 @@ static void __attribute__((noreturn)) be_child(const struct job *job, pid_t sche
 static bool launch(struct job *job)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = job };
-	struct epoll_event readable = { .events = EPOLLIN, .data.ptr = (char *)job + LANES_OUTPUT };
 	pid_t scheduler = getpid();
-	int out = output_open(&job->output);
+	int out = output_open(&job->output, epoll_fd, (char *)job + LANES_OUTPUT);
 
 	cgroup_make(job);
 	job->launched = clock_ns(CLOCK_MONOTONIC);
@@ -492,8 +494,6 @@ static bool launch(struct job *job)
 	job->pidfd = pidfd_open(job->pid, 0);
 	if (job->pidfd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, job->pidfd, &event))
 		err(1, "pidfd_open");
-	if (out >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, job->output.fd, &readable))
-		err(1, "epoll_ctl");
 	if (job->longest != NEVER) {
 		job->deadline = job->launched + job->longest;
 		set_limit(job);

@@ -3,16 +3,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "output.h"
 #include "store.h"
 
-int output_open(struct output *o)
+int output_open(struct output *o, int epoll_fd, void *data)
 {
+	struct epoll_event readable = { .events = EPOLLIN, .data.ptr = data };
 	int ends[2];
 
-	*o = (struct output){ .fd = -1 };
+	*o = (struct output){ .fd = -1, .epoll_fd = epoll_fd };
 	if (pipe2(ends, O_CLOEXEC)) {
 		warn("pipe");
 		return -1;
@@ -20,13 +22,19 @@ int output_open(struct output *o)
 	o->fd = ends[0];
 	/* Only this end: a command may not expect that. */
 	fcntl(o->fd, F_SETFL, O_NONBLOCK);
+	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, o->fd, &readable))
+		err(1, "epoll_ctl");
 	return ends[1];
 }
 
 static void stop_reading(struct output *o)
 {
-	if (o->fd >= 0)
-		close(o->fd);	/* epoll forgets it */
+	if (o->fd < 0)
+		return;
+	/* close() does not suffice: a child that was just forked may have it, too. */
+	if (epoll_ctl(o->epoll_fd, EPOLL_CTL_DEL, o->fd, NULL))
+		err(1, "epoll_ctl");
+	close(o->fd);
 	o->fd = -1;
 }
 

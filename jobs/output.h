@@ -14,13 +14,17 @@
 
 struct output {
 	int	fd;		/* -1: nothing more can be read */
+	int	epoll_fd;
 	bool	changed;	/* since output_write() */
 	__s64	size;		/* of all that was written */
 	GString	*head, *tail;	/* NULL: nothing was */
 };
 
-/* Returns the descriptor that the command is to write to, or -1. */
-int output_open(struct output *o);
+/*
+ * Returns the descriptor that the command is to write to, or -1. As long as it can be read, the epoll
+ * set @epoll_fd has what to read from, with @data.
+ */
+int output_open(struct output *o, int epoll_fd, void *data);
 /* Read what there is, but not for ever. */
 void output_read(struct output *o);
 /* Write what has changed to the row of @run. */

@@ -52,6 +52,8 @@
 #define SCAN_MAX	NS_PER_S
 /* Due times planned, or jobs claimed, in one transaction, which must be shorter than a lease. */
 #define PLAN_MAX	256
+/* Runs that an executor reads before it starts them. */
+#define TAKE_MAX	64
 /* If the clock is set back by less, nothing is due again. */
 #define SET_BACK	(60 * NS_PER_S)
 #define FORGET_PERIOD	(3600 * NS_PER_S)
@@ -466,23 +468,29 @@ static void hold_runs(void)
 	g_ptr_array_free(ended, true);
 }
 
-/* What an executor does instead of planning: take the runs that are assigned to it. */
-static void take_runs(void)
+/*
+ * What an executor does instead of planning: take the runs that are assigned to it. Returns false if
+ * there may be more.
+ */
+static bool take_runs(void)
 {
 	struct planned mine;
 	struct job_row row;
 	struct job *job;
+	int n = 0;
 
 	if (stopping)
 		store_hand_back();
-	while (!stopping && store_each_assigned(&mine)) {
+	while (!stopping && n < TAKE_MAX && store_each_assigned(&mine)) {
 		job = job_find(mine.job);
 		if (job && lanes_have(job, mine.run))
 			continue;
 		job = store_job(mine.job, &row) ? job_of(&row) : NULL;
 		if (job)
 			lanes_due(job, run_new(&mine));
+		n++;
 	}
+	return n < TAKE_MAX;
 }
 
 static int take_asked(void)
@@ -535,7 +543,7 @@ static bool look(void)
 	follow_clock();
 	end_stopped();
 	if (executes) {
-		take_runs();
+		all = take_runs();
 	} else if (!stopping) {
 		all = take_asked() < PLAN_MAX && plan_jobs();
 		hold_runs();
@@ -543,15 +551,21 @@ static bool look(void)
 	return all;
 }
 
-/* Somebody else wants something, which often is little, for which no lease needs to be renewed. */
-static void follow_wake(unsigned int why)
+/*
+ * Somebody else wants something, which often is little, for which no lease needs to be renewed.
+ * Returns why to call this again.
+ */
+static unsigned int follow_wake(unsigned int why)
 {
+	bool all = true;
+
 	if (why & WOKEN_TO_LOOK)
-		look();
+		all = look();
 	else if (executes)
-		take_runs();
+		all = take_runs();
 	else if (!stopping)
 		hold_runs();
+	return all ? 0 : why;
 }
 
 /* The same, now and then. */
@@ -744,22 +758,24 @@ static void open_all(const struct sched_options *options)
 /* Commit the results of the events, and start the runs that may start now. */
 static void carry_out(void)
 {
-	int again = 1;
+	int offered, failed = 0;
 
-	while (again > 0 && !lost) {
-		if (!stopping && lanes_fill())
+	do {
+		offered = stopping ? 0 : lanes_fill();
+		if (offered)
 			dispatch();
-		again = store_commit() ? lanes_launch() : -1;
-	}
-	if (again < 0)
+		failed = store_commit() ? lanes_launch() : -1;
+	} while (failed > 0 || (offered && !failed));
+	if (failed < 0)
 		lose();
 }
 
 void sched_run(const struct sched_options *options)
 {
 	struct epoll_event events[EVENTS];
-	unsigned int woken;
-	int i, n;
+	__s64 began, ready = 0;
+	unsigned int woken = 0;
+	int i, n, wait;
 
 	open_all(options);
 	if (executes) {
@@ -771,8 +787,10 @@ void sched_run(const struct sched_options *options)
 	/* When stopping, try to record the results of all commands. */
 	while (!stopping || lanes_running() || lost) {
 		/* What woke it may have been read together with an answer. */
-		woken = lost ? 0 : store_woken();
-		n = epoll_wait(epoll_fd, events, EVENTS, woken ? 0 : -1);
+		woken = lost ? 0 : woken | store_woken();
+		began = clock_ns(CLOCK_MONOTONIC);
+		wait = !woken ? -1 : began < ready ? (ready - began) / NS_PER_MS + 1 : 0;
+		n = epoll_wait(epoll_fd, events, EVENTS, wait);
 		if (n < 0 && errno != EINTR)
 			err(1, "epoll_wait");
 		/* Jobs may be gone after the other events. */
@@ -793,8 +811,13 @@ void sched_run(const struct sched_options *options)
 			else if (data)
 				lanes_reap(data);
 		}
-		if (woken && !lost)
-			follow_wake(woken);
+		/* At most a fifth of the time goes to reading what executors hold, which may be much. */
+		began = clock_ns(CLOCK_MONOTONIC);
+		if (woken && !lost && began >= ready) {
+			woken = follow_wake(woken);
+			if (!executes)
+				ready = clock_ns(CLOCK_MONOTONIC) * 5 - began * 4;
+		}
 		carry_out();
 	}
 	hwtimer_close(timers);
