@@ -8,6 +8,7 @@ PostgreSQL, whose programs are in BIN. Verdicts are about rows, and about what c
 Who is to lose its lease has a short one. Prints TAP.
 """
 import collections
+import contextlib
 import os
 import re
 import shutil
@@ -445,6 +446,34 @@ def server_forgets():
     Server()
 
 
+def set_read_only(value):
+    with contextlib.closing(psycopg2.connect(
+            connect(), options="-c default_transaction_read_only=off")) as db:
+        db.autocommit = True
+        cursor = db.cursor()
+        cursor.execute(f"ALTER SYSTEM SET default_transaction_read_only = {value}")
+        cursor.execute("SELECT pg_reload_conf()")
+
+
+def database_is_read_only():
+    """Nothing is started, and what ended meanwhile is recorded later."""
+    e1, scheduler = Process("e1"), Process("s1")
+    add("a", "--route first", UNTIL_GO)
+    wait(lambda: begun("a"))
+    set_read_only("on")
+    try:
+        wait(*(lambda name=name: "trying again" in run.read(f"{name}.out") for name in ("e1", "s1")))
+        run_go()
+        wait(lambda: logged("e"))
+        check("= 1: state = 'started'")
+    finally:
+        set_read_only("off")
+    add("b", "--route first")
+    wait("= 2: state = 'done'")
+    finish(scheduler, e1)
+    check("= 2: TRUE")
+
+
 def chaos():
     """Kill, stop and cut off, at random."""
     alive = {name: Process(name, window="3s") for name in ["s1", "s2", *NETS]}
@@ -486,9 +515,9 @@ def chaos():
                "AND state = 'interrupted'") == count("cause = 'again'")
 
 
-TESTS = [routes, tags_and_busyover, broadcast, shards_are_followed, shard_of_the_dead, killed_before_it_starts,
-         killed_while_it_runs, again_only_once, scheduler_is_killed, cut_off, silent, executor_ends,
-         blocks_and_limits, named, server_forgets, chaos]
+TESTS = [routes, tags_and_busyover, broadcast, shards_are_followed, shard_of_the_dead,
+         killed_before_it_starts, killed_while_it_runs, again_only_once, scheduler_is_killed, cut_off,
+         silent, executor_ends, blocks_and_limits, named, server_forgets, database_is_read_only, chaos]
 
 
 class Server:

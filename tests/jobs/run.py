@@ -687,6 +687,27 @@ def upgrades_version_1():
     check("= 1: name = 'a' AND run.id = 7", "= 0: run.id < 7")
 
 
+def disk_is_full():
+    """The scheduler ends, because it must start nothing that it cannot record."""
+    outside = os.path.abspath("..")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "disk", "."], check=True)
+    os.chdir(os.getcwd())
+    for name in "log", "scheduler.err":
+        os.symlink(f"{outside}/full.{name}", name)
+    add("a", "--every 100ms")
+    with Scheduler() as scheduler:
+        wait("> 2: state = 'done'")
+        with open("rest", "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        assert scheduler.process.wait(PATIENCE_S) == 1
+        assert "disk" in read("scheduler.err"), read("scheduler.err")
+        os.remove("rest")
+    before = count("state = 'done'")
+    with Scheduler():
+        wait(f"> {before + 2}: state = 'done'")
+
+
 def jobs_come_and_go():
     add("a", "--every 100ms", command="true")
     with Scheduler("--window 1s"):
@@ -788,7 +809,7 @@ TESTS = [fixed_rate, by_cron, how_commands_end, who_ignored_children, whose_outp
          slow_jobs_have_a_lane, quick_jobs_stay_in_theirs, elapsed_time_counts, clock_is_set_back,
          clock_was_wrong, time_zone_is_changed, its_own_delay_is_no_misfire, upgrades_version_1,
          failed_runs_are_retried, jobs_follow, no_circles, paused, changed, from_end, jitter, script,
-         output, jobs_come_and_go, added_at_once, says_what_is_wrong]
+         output, disk_is_full, jobs_come_and_go, added_at_once, says_what_is_wrong]
 
 
 def main():
