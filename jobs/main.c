@@ -42,6 +42,7 @@ static const char summary[] =
 	"  add NAME {--cron EXPRESSION | --every TIME | --at DATE} [OPTION]... -- COMMAND...\n"
 	"  change NAME ...      as add, for a job that there is; its log stays, its due times begin\n"
 	"                       anew\n"
+	"  copy NAME NEW        add the same job by another name\n"
 	"  remove NAME\n"
 	"  pause NAME, resume NAME\n"
 	"                       what is due meanwhile is not run; then it is late, or a misfire\n"
@@ -371,6 +372,27 @@ static void change(void)
 	define(false);
 }
 
+static void copy(void)
+{
+	struct job_row row;
+	char **argv, *script;
+
+	store_open(database, false);
+	must_have(arguments[0]);
+	while (store_each_job(&row) && strcmp(row.name, arguments[0]))
+		;
+	argv = store_argv(row.id, &script);
+	row.name = arguments[1];
+	row.script = script;
+	/* It is not known yet. */
+	if (row.from_end && row.next == NEVER)
+		row.next = store_now();
+	store_add(&row, argv);
+	store_commit();
+	g_strfreev(argv);
+	g_free(script);
+}
+
 static void remove_job(void)
 {
 	store_open(database, false);
@@ -615,6 +637,7 @@ static const struct command {
 } commands[] = {
 	{ "add", add, "NAME", 1, 1, define_options, NULL },
 	{ "change", change, "NAME", 1, 1, define_options, NULL },
+	{ "copy", copy, "NAME, and that of the copy", 2, 2, NULL, NULL },
 	{ "remove", remove_job, "NAME", 1, 1, NULL, NULL },
 	{ "pause", pause_job, "NAME", 1, 1, NULL, NULL },
 	{ "resume", resume_job, "NAME", 1, 1, NULL, NULL },

@@ -433,6 +433,24 @@ def changed():
           "= 0: name = 'c' AND state = 'discarded'")
 
 
+def copied():
+    """With all that it has."""
+    with open("file", "w", encoding="ascii") as file:
+        file.write('echo $JOBS_NAME "$1"')
+    add("first", "--at never")
+    add("other", "--at never")
+    jobs("db", "add", "a", "--every", "1h", "--first", "2s", "--misfire", "once", "--block", "cover",
+         "--timeout", "1h", "--grace", "1s", "--retries", "2", "--backoff", "3s", "--jitter", "1ms",
+         "--after", "first:end", "--alarm", "other", "--script", "file", "--", "two  words")
+    jobs("db", "copy", "a", "b")
+    jobs("db", "copy", "a", "first", status=1, says="there is a job 'first' already")
+    a, b = (dict(row) | {"id": 0, "name": ""} for row in sql("SELECT * FROM job WHERE id > 2"))
+    assert a == b, (a, b)
+    with Scheduler():
+        wait("= 2: state = 'done'")
+    assert jobs("db", "output", "b") == "b two  words\n"
+
+
 def from_end():
     add("a", "--every 300ms --from-end", command=f"{LOG}; sleep 0.2")
     add("fails", "--every 100ms --from-end --retries 1 --backoff 100ms", command="exit 1")
@@ -808,8 +826,8 @@ TESTS = [fixed_rate, by_cron, how_commands_end, who_ignored_children, whose_outp
          earlier_runs_are_covered, runs_have_a_limit, nothing_escapes_its_limit, runs_are_stopped,
          slow_jobs_have_a_lane, quick_jobs_stay_in_theirs, elapsed_time_counts, clock_is_set_back,
          clock_was_wrong, time_zone_is_changed, its_own_delay_is_no_misfire, upgrades_version_1,
-         failed_runs_are_retried, jobs_follow, no_circles, paused, changed, from_end, jitter, script,
-         output, disk_is_full, jobs_come_and_go, added_at_once, says_what_is_wrong]
+         failed_runs_are_retried, jobs_follow, no_circles, paused, changed, copied, from_end, jitter,
+         script, output, disk_is_full, jobs_come_and_go, added_at_once, says_what_is_wrong]
 
 
 def main():

@@ -411,6 +411,26 @@ def leaving():
     finish(new)
 
 
+def schedulers_are_told():
+    """At once, what they should know, whoever writes it."""
+    with SERVER.connect() as db:
+        db.autocommit = True
+        db.cursor().execute("LISTEN jobs")
+
+        def told():
+            db.poll()
+            return db.notifies
+        for words in (["add", "a", "--every", "1d", "--", "true"], ["start", "a"], ["pause", "a"],
+                      ["resume", "a"], ["change", "a", "--every", "2d", "--", "true"]):
+            jobs("db", *words)
+            wait(told)
+            db.notifies.clear()
+        sql("UPDATE run SET state = 'started'")
+        db.notifies.clear()
+        jobs("db", "stop", "a")
+        wait(told)
+
+
 def chaos():
     """kill -9, partitions, pauses and restarts, each at least once."""
     for name, options, seconds in (
@@ -460,7 +480,7 @@ def chaos():
 TESTS = [are_refused, old_rows_are_deleted_in_steps, pooler_of_transactions, next_host, clock_jumps,
          without_output, tables_are_made_again, locked_rows_delay_no_other_job, leases_are_respected,
          stopped_and_continued, results_outlive_the_database, doubt, commands_are_read_again,
-         add_is_stopped, server_vanishes, leaving, chaos]
+         add_is_stopped, server_vanishes, leaving, schedulers_are_told, chaos]
 
 
 def case(test):
