@@ -53,8 +53,10 @@ static void read_used(__s64 job, char **latest)
 	const char *name;
 	int i;
 
-	for (i = 0; i < n; i++)
-		all[i].used = all[i].last = 0;
+	for (i = 0; i < n; i++) {
+		all[i].used = 0;
+		all[i].last = 0;
+	}
 	while (store_each_used(job, &name, &used, &last)) {
 		if (last > greatest) {
 			greatest = last;

@@ -93,8 +93,8 @@ void lanes_due(struct job *job, struct run *run);
 /*
  * lanes_fill() chooses runs for free places and writes to the database that they are started, or
  * offered, if the job has a route; returns how many were offered, as others may wait for the next
- * call. When that is committed, lanes_launch() starts them. It returns how many could not be started; -1: the scheduler's lease
- * ended before all were started.
+ * call. When that is committed, lanes_launch() starts them. It returns how many could not be
+ * started; -1: the scheduler's lease ended before all were started.
  */
 int lanes_fill(void);
 int lanes_launch(void);

@@ -21,8 +21,8 @@ struct output {
 };
 
 /*
- * Returns the descriptor that the command is to write to, or -1. As long as it can be read, the epoll
- * set @epoll_fd has what to read from, with @data.
+ * Returns the descriptor that the command is to write to, or -1. As long as it can be read, the
+ * epoll set @epoll_fd has what to read from, with @data.
  */
 int output_open(struct output *o, int epoll_fd, void *data);
 /* Read what there is, but not for ever. */

@@ -12,7 +12,7 @@ enum route {
 	ROUTE_LAST,
 	ROUTE_ROUND_ROBIN,	/* the one after that of the job's last run */
 	ROUTE_RANDOM,
-	ROUTE_HASH,		/* the same for all runs of a job; few jobs move if one comes or goes */
+	ROUTE_HASH,		/* the same for a job; few jobs move if one comes or goes */
 	ROUTE_LFU,		/* had the fewest of the job's last runs */
 	ROUTE_LRU,		/* had the job's last run longest ago, or never */
 	ROUTE_FAILOVER,		/* the first that is not silent */

@@ -469,8 +469,8 @@ static void hold_runs(void)
 }
 
 /*
- * What an executor does instead of planning: take the runs that are assigned to it. Returns false if
- * there may be more.
+ * What an executor does instead of planning: take the runs that are assigned to it. Returns false
+ * if there may be more.
  */
 static bool take_runs(void)
 {
@@ -811,7 +811,7 @@ void sched_run(const struct sched_options *options)
 			else if (data)
 				lanes_reap(data);
 		}
-		/* At most a fifth of the time goes to reading what executors hold, which may be much. */
+		/* At most a fifth of the time goes to reading what executors hold: it may be much. */
 		began = clock_ns(CLOCK_MONOTONIC);
 		if (woken && !lost && began >= ready) {
 			woken = follow_wake(woken);

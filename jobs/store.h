@@ -289,7 +289,7 @@ bool store_forget_output(__s64 before);
 struct run_row {
 	const char	*job, *cause, *state, *lane;
 	__s64		due, until, started, took, status;	/* or NEVER */
-	bool		doubtful;	/* it may have been started before: see schema_pg.h, server */
+	bool		doubtful;	/* may have been started before: schema_pg.h, server */
 };
 
 /* Reads all runs of @job; NULL: of all jobs. One per call, until it returns false. */

@@ -44,8 +44,9 @@
  *					(AGAIN) is a row of its own, written with that
  *	it ends by SIGTERM when a run	HAND_BACK gives it back; if it was assigned later, its
  *	is assigned to it		holder has no row
- *	the scheduler is killed		the run goes on. Who claims the job next reads that (EACH_HELD)
- *					in the same transaction, before it starts or offers another
+ *	the scheduler is killed		the run goes on. Who claims the job next reads that
+ *					(EACH_HELD) in the same transaction, before it starts or
+ *					offers another
  *	it is cut off			as for a scheduler: it finds that it was taken over, and
  *					kills its commands; a repetition may run beside them
  *	another one has its name	the older one's lease is set to 0, which is never renewed
@@ -192,8 +193,8 @@ static const char *const queries[QUERIES] = {
 	[EACH_USED] = "SELECT executor, count(*), max(id) FROM (SELECT executor, id FROM run"
 		" WHERE job = $1 AND executor IS NOT NULL ORDER BY due DESC, id DESC LIMIT 100)"
 		" AS latest GROUP BY executor",
-	[ASSIGN] = "UPDATE run SET holder = CAST($1 AS uuid), executor = $2, shard = $3, shards = $4"
-		" WHERE id = $5 AND state = 'planned'",
+	[ASSIGN] = "UPDATE run SET holder = CAST($1 AS uuid), executor = $2, shard = $3,"
+		" shards = $4 WHERE id = $5 AND state = 'planned'",
 	[ADD_SHARD] = "INSERT INTO run (job, due, until, cause, state, holder, executor, shard,"
 		" shards) SELECT job, due, due, cause, state, CAST($1 AS uuid), CAST($2 AS text),"
 		" CAST($3 AS bigint), CAST($4 AS bigint) FROM run"
@@ -581,7 +582,8 @@ static void set_session(void)
 static void check_server(void)
 {
 	if (ask("SELECT 1 WHERE NOT CAST(current_setting('fsync') AS boolean)", 0))
-		errx(1, "%s: its server has fsync = off, and may forget what was started", PQdb(conn));
+		errx(1, "%s: its server has fsync = off, and may forget what was started",
+		     PQdb(conn));
 	if (!executor && ask("INSERT INTO server SELECT now_ns(), " SERVER " WHERE " SERVER
 			     " <> (SELECT name FROM server ORDER BY since DESC LIMIT 1)"
 			     " RETURNING 1", 0))
@@ -592,8 +594,8 @@ static void check_server(void)
 /* Let the process go that has the name of this executor: see begin(). */
 static void replace(void)
 {
-	if (taken_over && ask("SELECT count(*) FROM executor WHERE NOT schedules AND lease > now_ns()"
-			      " AND name = current_setting('jobs.name')", 0))
+	if (taken_over && ask("SELECT count(*) FROM executor WHERE NOT schedules"
+			      " AND lease > now_ns() AND name = current_setting('jobs.name')", 0))
 		errx(1, "another executor has the name %s now", name);
 	PQclear(execute("UPDATE executor SET lease = 0 WHERE NOT schedules"
 			" AND name = current_setting('jobs.name')"));

@@ -23,6 +23,7 @@ static const struct candidate made[N] = {
 	{ .name = "d", .tags = "x,eu,gpu", .room = 1 }, { .name = "e", .tags = "gpu,eu" },
 	{ .name = "f", .tags = "eu,y,gpu", .room = 5 },
 };
+
 static const char tags[] = "gpu,eu", fit[] = "abdef";
 
 static int failed;
@@ -41,6 +42,7 @@ static const char *oracle(enum route route, const struct candidate *all, int las
 	static char one[2];
 	const char *c;
 	int i, best = -1;
+	bool less;
 
 	switch (route) {
 	case ROUTE_FIRST:
@@ -57,11 +59,12 @@ static const char *oracle(enum route route, const struct candidate *all, int las
 		return one;
 	case ROUTE_LFU:
 	case ROUTE_LRU:
-		for (i = 0; i < N; i++)
-			if (strchr(fit, *all[i].name) && (best < 0 ||
-			    (route == ROUTE_LFU ? all[i].used < all[best].used :
-			     all[i].last < all[best].last)))
+		for (i = 0; i < N; i++) {
+			less = best < 0 || (route == ROUTE_LFU ? all[i].used < all[best].used :
+					    all[i].last < all[best].last);
+			if (strchr(fit, *all[i].name) && less)
 				best = i;
+		}
 		return all[best].name;
 	default:
 		return NULL;
