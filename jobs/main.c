@@ -10,9 +10,10 @@
  *	due.[ch]	when a job is due next, and what becomes of that
  *	times.[ch]	durations, clocks
  *	store.[ch]	the database; store_db.h: what differs between store_sqlite.c, and
- *			store_pg.c with schema_pg.h
+ *			store_pg.c with schema_pg.h; schema.h: tables, and what follows from a run
  *	route.[ch]	which executor gets a run; dispatch.[ch]: runs are assigned
  *	lanes.[ch]	running commands: lanes, and block strategies
+ *	output.[ch]	what commands write
  *	sched.[ch]	the main loop: timeouts, misfires, the clock
  *	main.c		the command line
  */

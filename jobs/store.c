@@ -330,8 +330,10 @@ bool store_pause(const char *name, bool pause)
 	db->begin();
 	id = id_of(name);
 	write_row(query(PAUSE, "nn", (__s64)pause, id));
-	write_row(query(WITHDRAW, "n", id));
-	withdraw(id);
+	if (pause) {
+		write_row(query(WITHDRAW, "n", id));
+		withdraw(id);
+	}
 	return id;
 }
 

@@ -322,6 +322,7 @@ def failed_runs_are_retried():
     add("recovers", options + "5", command="[ $JOBS_ATTEMPT ]")
     with Scheduler() as scheduler:
         wait("= 1: name = 'fails' AND state = 'done'", "= 1: name = 'fails' AND cause = 'retry'")
+        jobs("db", "resume", "fails")       # which is not paused
         scheduler.kill()
     add("late", options + "1 --timeout 100ms", command="exec sleep 1000")
     with Scheduler():
