@@ -14,19 +14,23 @@ def body(*more):
     """What was sent: options of "add" as strings, and the command as a list of them."""
     sent = flask.request.get_json()
     command = sent.get("command") if isinstance(sent, dict) else None
-    if not isinstance(command, list) or not all(isinstance(word, str) for word in
-                                                [*command, *sent.values()] if word is not command):
+    if not isinstance(command, list) or not all(
+            word is True or isinstance(word, str) if edit.OPTIONS.get(name) is True else
+            isinstance(word, str) for name, word in
+            [*((None, word) for word in command), *sent.items()] if name != "command"):
         raise Problem(400, "This takes an object of strings, whose command is a list of strings.")
-    unknown = set(sent) - {"command", *edit.OPTIONS, *more}
+    unknown = set(sent) - {"command", "script", *edit.OPTIONS, *more}
     if unknown:
         raise Problem(400, f"There is no '{sorted(unknown)[0]}'.")
     return sent
 
 
-def execute(verb, name, sent):
-    error = edit.execute(verb, name, sent, sent["command"])
+def execute(verb, name, sent=None):
+    """Returns what the program prints."""
+    error, printed = edit.execute(verb, name, sent or {}, sent["command"] if sent else [])
     if error:
         raise Problem(400, error)
+    return printed
 
 
 @api.post("/api/jobs")
@@ -44,22 +48,50 @@ def change(name):
     return status(name)
 
 
+@api.delete("/api/jobs/<path:name>")
+def remove(name):
+    users.check_writer()
+    execute("remove", name)
+    return "", 204
+
+
+@api.post(f"/api/jobs/<path:name>/<any({', '.join(edit.ACTIONS)}):verb>")
+def act(name, verb):
+    """What is started gets an id, which its row has."""
+    users.check_writer()
+    printed = execute(verb, name)
+    return {"run": int(printed)} if verb == "start" else status(name)
+
+
+@api.get("/api/runs/<int:ident>")
+def run_status(ident):
+    with flask.current_app.config["STORE"].open() as db:
+        found = db("SELECT run.id, name AS job, due, cause, state, lane, started, took, status FROM run "
+                   "JOIN job ON job.id = run.job WHERE run.id = %s", ident)
+        if not found:
+            raise Problem(404, f"There is no run {ident}.")
+        output = db("SELECT size, head, tail FROM output WHERE run = %s", ident)
+    run = dict(found[0])
+    if flask.g.user["writes"]:      # who may not see commands may not see what they print, either
+        run["output"] = dict(output[0]) if output else None
+    return run
+
+
 @api.get("/api/jobs/<path:name>")
 def status(name):
     """Times are in ns since 1970, periods in ns."""
     store = flask.current_app.config["STORE"]
     with store.open() as db:
         found = db("SELECT id, name, cron, every, zone AS timezone, dst, misfire, block, next, "
-                   "timeout, grace "
-                   "FROM job WHERE name = CAST(%s AS TEXT)", store.text(name))
+                   "timeout, grace, paused, retries, backoff, jitter, from_end, after_job, "
+                   "after_state, alarm, route, tags, again FROM job WHERE name = CAST(%s AS TEXT)", store.text(name))
         if not found:
             raise Problem(404, f"There is no job '{name}'.")
         job = dict(found[0])
         ident = job.pop("id")
         job["runs"] = [dict(run) for run in db(
-            "SELECT due, cause, state, lane, started, took, status FROM run WHERE job = %s "
+            "SELECT id, due, cause, state, lane, started, took, status FROM run WHERE job = %s "
             "ORDER BY due DESC, id DESC LIMIT %s", ident, RUNS)]
         if flask.g.user["writes"]:
-            job["command"] = [value for value, in db(
-                "SELECT value FROM argument WHERE job = %s ORDER BY position", ident)]
+            job["script"], job["command"] = edit.command_of(db, ident)
     return job

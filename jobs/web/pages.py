@@ -22,13 +22,16 @@ HOURS = 24          # of the overview
 PAGE = 50           # rows on a page
 RECENT = 100        # due times of a job that are summed up
 SOON = 10           # rows of "Due next"
+KEPT = 2 ** 16      # bytes at each end of an output
 RETRY_S = 5
 STATES = {"planned": "will run", "started": "running", "done": "ended, with this status",
           "failed": "ended, with a status other than 0", "covered": "gave way to a later run",
           "discarded": "another run was in progress", "missed": "late by more than the window",
           "timeout": "took longer than its limit", "stopped": "ended by somebody",
           "interrupted": "the scheduler ended before the command"}
-CAUSES = {"due": "in time", "late": "late, within the window", "misfire": "later than the window"}
+CAUSES = {"due": "in time", "late": "late, within the window", "misfire": "later than the window",
+          "again": "interrupted before", "retry": "failed before", "start": "asked for",
+          "after": "another job has ended", "alarm": "another job has failed or recovered"}
 # Written like this, so that the databases use the index of open runs, which are few.
 OPEN = "state IN ('planned', 'started')"
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
@@ -56,8 +59,8 @@ def jobs_of(condition):
     """A query for jobs, with their owner."""
     owner = "executor.name AS owner, lease" if store().owners else "NULL AS owner, NULL AS lease"
     join = "LEFT JOIN executor ON executor.id = job.owner" if store().owners else ""
-    return ("SELECT job.id, job.name, cron, every, zone, misfire, block, next, "
-            f"{owner} FROM job {join} WHERE {condition}")
+    return ("SELECT job.id, job.name, cron, every, zone, misfire, block, next, from_end, after_job, "
+            f"after_state, paused, {owner} FROM job {join} WHERE {condition}")
 
 
 def summary(db, job, planned, running):
@@ -119,11 +122,14 @@ def overview_page():
             states[state] += number
             hours[hour][{"done": "", "failed": "bad", "missed": "bad", "interrupted": "bad"}
                         .get(state, "busy")] += number
-        schedulers = db("SELECT name, lease, (SELECT count(*) FROM job WHERE owner = executor.id) "
-                        "AS jobs FROM executor WHERE schedules ORDER BY name, id") if store().owners else []
+        executors = db("SELECT name, lease, schedules, tags, places, (SELECT count(*) FROM run WHERE "
+                       f"holder = executor.id AND {OPEN}) AS runs, (SELECT count(*) FROM job WHERE "
+                       "owner = executor.id) AS jobs FROM executor UNION ALL SELECT name, 0, false, "
+                       "'', 0, 0, 0 FROM known WHERE name NOT IN (SELECT name FROM executor) "
+                       "ORDER BY schedules DESC, name") if store().owners else []
         return render("overview.html", jobs=db("SELECT count(*) FROM job")[0][0], begin=begin,
                       running=len(running), counts=states.most_common(), hours=hours, clock=clock,
-                      most=max(sum(hour.values()) for hour in hours), schedulers=schedulers,
+                      most=max(sum(hour.values()) for hour in hours), executors=executors,
                       soon=due_next(db, planned))
 
 
@@ -157,7 +163,7 @@ def runs_page():
                      "CAST(%s AS TEXT) ORDER BY id DESC LIMIT %s", store().text(job["name"]),
                      SOON) if job else []
         # Rows keep their place in this order, whatever happens to them.
-        executor = "executor" if store().owners else "NULL AS executor"
+        executor = "executor, shard, shards" if store().owners else "NULL AS executor"
         runs = db("SELECT run.id, name, due, until, cause, state, lane, started, took, status, "
                   f"{executor} FROM run JOIN job ON job.id = run.job WHERE {' AND '.join(where)} "
                   "ORDER BY due DESC, run.id DESC LIMIT %s", *values, PAGE + 1)
@@ -182,17 +188,16 @@ def changes_page():
 @pages.route("/<any(add, change, remove):verb>", methods=["GET", "POST"])
 def edit_page(verb):
     """With an id, "add" begins with a copy of that job."""
-    asked, job, argv, error = parameters(id=number), None, [], None
+    asked, job, command, error = parameters(id=number), None, (None, []), None
     flask.g.again = flask.g.reload = None   # it would lose what is filled in
     users.check_writer()
     if verb != "add" or asked["id"]:
         with store().open() as db:
             job = next(iter(db("SELECT * FROM job WHERE id = %s", asked["id"] or 0)), None)
-            argv = [value for value, in db("SELECT value FROM argument WHERE job = %s "
-                                           "ORDER BY position", asked["id"] or 0)]
+            command = edit.command_of(db, asked["id"] or 0)
         if not job:
             raise Problem(404, "There is no such job.")
-    form = flask.request.form or edit.form_of(job, argv)
+    form = flask.request.form or edit.form_of(job, *command)
     if flask.request.method == "POST":
         name = form.get("name", "") if verb == "add" else job["name"]
         error = edit.change(verb, name, form if verb != "remove" else {})
@@ -200,6 +205,35 @@ def edit_page(verb):
             return flask.redirect(show.link("/runs", job=name) if verb != "remove" else "/", 303)
     return render("edit.html", verb=verb, job=job, form=form, error=error,
                   options=edit.OPTIONS), 400 if error else 200
+
+
+@pages.post(f"/<any({', '.join(edit.ACTIONS)}):verb>")
+def act(verb):
+    """Start a job, or stop, pause or resume it."""
+    asked = parameters(id=number)
+    users.check_writer()
+    with store().open() as db:
+        job = db("SELECT name FROM job WHERE id = %s", asked["id"] or 0)
+    if not job:
+        raise Problem(404, "There is no such job.")
+    error, _ = edit.execute(verb, job[0]["name"], {}, [])
+    if error:
+        raise Problem(409, error)
+    return flask.redirect(show.link("/runs", job=job[0]["name"]), 303)
+
+
+@pages.get("/output")
+def output_page():
+    """What a run has written until now. Who may not see commands may not see this, either."""
+    asked = parameters(run=number)
+    users.check_writer()
+    with store().open() as db:
+        runs = db("SELECT name, due, state, status, size, head, tail FROM run "
+                  "JOIN job ON job.id = run.job LEFT JOIN output ON output.run = run.id "
+                  "WHERE run.id = %s", asked["run"] or 0)
+    if not runs:
+        raise Problem(404, "There is no such run.")
+    return render("output.html", run=runs[0], kept=KEPT)
 
 
 @pages.route("/sign-in", methods=["GET", "POST"])

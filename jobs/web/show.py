@@ -71,7 +71,10 @@ def every(ns):
 
 
 def schedule(job):
-    text = job["cron"] or (f"every {every(job['every'])}" if job["every"] else "once")
+    text = job["cron"] or (f"every {every(job['every'])}" if job["every"] else
+                           f"after {job['after_job']}: {job['after_state']}" if job["after_job"] else
+                           "once" if job["next"] else "when asked for")
+    text += " from its end" if job["from_end"] else ""
     return f"{text}, {job['zone']}" if job["zone"] else text
 
 

@@ -66,7 +66,7 @@ class Page(html.parser.HTMLParser):
             self.cell = ""
         elif tag == "a":
             self.href, self.label = attrs["href"], ""
-        elif tag == "input":
+        elif tag == "input" and (attrs.get("type") != "checkbox" or "checked" in attrs):
             self.fields[attrs["name"]] = attrs.get("value", "")
         elif tag == "select":
             self.select = attrs["name"]
@@ -606,17 +606,21 @@ def jobs_are_edited(store):
             text = post("/add", **{"name": name} | fields)
             assert words in text, (words, text)
         assert not job_of(store, name) and len(store.sql("SELECT 1 FROM job")) == len(JOBS)
+        options = {"retries": "3", "backoff": "5s", "jitter": "1m", "alarm": "tick"}
         where = post("/add", name=name, cron="30 4 * * *", timezone="Europe/Berlin", misfire="once",
-                     block="cover", dst="clock", timeout="90s", grace="2s", command=command)
+                     block="cover", dst="clock", timeout="90s", grace="2s", command=command, **options)
         assert where == "/runs?" + urllib.parse.urlencode({"job": name}), where
         job = job_of(store, name)
         assert job[1:] == ("30 4 * * *", None, "Europe/Berlin", "clock", "once", "cover",
                            90 * S, 2 * S, argv), job
+        columns = f"SELECT retries, backoff, jitter, alarm FROM job WHERE id = {job[0]}"
+        assert store.sql(columns) == [(3, 5 * S, 60 * S, "tick")]
         detail = last_change(store)[3]
         assert last_change(store)[:3] == ("boss", name, "add") and "'echo \"$HOME\"" in detail
         # A form that is sent as it came changes nothing.
         web.post(f"/change?id={job[0]}", {})
         assert job_of(store, name) == job, job_of(store, name)
+        assert store.sql(columns) == [(3, 5 * S, 60 * S, "tick")]
         store.add_run(name, START, "done", START, 5, 0)
         post(f"/change?id={job[0]}", cron="", timezone="", every="1500ms", command="true")
         assert job_of(store, name)[1:4] == (None, 15 * 10 ** 8, None)
@@ -628,6 +632,14 @@ def jobs_are_edited(store):
         web.post(f"/change?id={job[0]}", {})
         assert store.sql("SELECT next FROM job WHERE id = %s", job[0]) == at
         assert "once, Asia/Tokyo" in web.page(where).text
+        post("/add", **{"name": "script", "after": "tick:end", "script": "echo $1\r\n",
+                        "command": "-x"})
+        script = job_of(store, "script")
+        assert script[-1] == ["echo $1\n", "script", "-x"], script
+        web.post(f"/change?id={script[0]}", {})
+        assert job_of(store, "script") == script and "after tick: end" in web.page(
+            "/runs?job=script").text
+        post(f"/remove?id={script[0]}")
         post(f"/add?id={job[0]}", name="a copy")
         assert job_of(store, "a copy")[1:] == job_of(store, name)[1:]
         changes = web.page(where).rows_of("Changes, the latest first")
@@ -743,7 +755,8 @@ def api(store):
                 ("PUT", path, {"every": "1h", "command": ["\0"]}, 400),
                 ("PUT", path, {"every": "1h", "colour": "red", "command": ["x"]}, 400),
                 ("PUT", path, [job], 400), ("PUT", path, b"{", 400), ("PUT", path, b"\xff", 400),
-                ("DELETE", path, None, 405)):
+                ("DELETE", "/nobody", None, 400), ("POST", "/nobody/start", None, 400),
+                ("POST", path + "/end", None, 405)):
             status, answer = ask(method, where, sent)
             assert status == want and answer["error"], (where, sent, status, answer)
         for key, want in ((reader, 403), (boss[:-1], 401), ("x", 401), (boss + "\xe4", 401)):
@@ -756,6 +769,66 @@ def api(store):
         assert ask("GET", path)[0] == 401, "the last token is still valid"
         assert job_of(store, job["name"]) == before
     subprocess.run([JOBS_PROGRAM, store.name, "remove", job["name"]], check=True)
+
+
+def acts(store):
+    """A scheduler does what buttons and the API ask for, and the output of its commands is shown, but
+    not to readers."""
+    subprocess.run([JOBS_PROGRAM, store.name, "add", "acts", "--at", "never", "--", "sh", "-c",
+                    "echo '<b>begun'; until [ -e go ]; do sleep 0.1; done; echo finished"], check=True)
+    key = subprocess.run([PROGRAM, store.name, "--token", "boss"], capture_output=True, check=True,
+                         text=True).stdout.strip()
+    ident, runs = job_of(store, "acts")[0], []
+
+    def act(verb):
+        status, _, body = web.ask(f"/api/jobs/acts/{verb}", "POST", Authorization=f"Bearer {key}")
+        assert status == 200, body
+        return json.loads(body)
+
+    def state(run):
+        return json.loads(web.ask(f"/api/runs/{run}", Authorization=f"Bearer {key}")[2])
+
+    def wait(condition):
+        end = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+    # Not the scheduler of other tests' jobs.
+    store.sql("UPDATE job SET paused = 1 WHERE name <> 'acts'")
+    with contextlib.ExitStack() as stack:
+        web = stack.enter_context(Web(store.name))
+        other = stack.enter_context(Web(store.name, user="reader"))
+        scheduler = subprocess.Popen([JOBS_PROGRAM, store.name, "run"], stdout=subprocess.DEVNULL)
+        stack.callback(scheduler.wait)
+        stack.callback(scheduler.terminate)
+        assert web.post(f"/start?id={ident}", {}, "/runs?job=acts")[0] == 303
+        wait(lambda: store.sql("SELECT 1 FROM run WHERE job = %s AND state = 'started'", ident))
+        runs = [row[0] for row in store.sql("SELECT id FROM run WHERE job = %s", ident)]
+        wait(lambda: state(runs[0])["output"])
+        row = web.page("/runs?job=acts").rows_of("Runs, the latest due time first")[0]
+        assert (row["State"], row["Cause"], row["Output"]) == ("started", "start", "Show"), row
+        shown = web.page(web.page("/runs?job=acts").links["Show"])
+        assert "<b>begun" in shown.text and "finished" not in shown.text, shown.text
+        assert web.post(f"/stop?id={ident}", {}, "/runs?job=acts")[0] == 303
+        wait(lambda: state(runs[0])["state"] == "stopped")
+        assert web.post(f"/stop?id={ident}", {}, "/runs?job=acts")[0] == 409
+        runs.append(act("start")["run"])
+        open("go", "x").close()
+        wait(lambda: state(runs[1])["state"] == "done")
+        assert state(runs[1])["output"] == {"size": 18, "head": "<b>begun\nfinished\n", "tail": ""}
+        assert web.post(f"/pause?id={ident}", {}, "/runs?job=acts")[0] == 303
+        assert re.search(r"Next due\s*paused", web.page("/runs?job=acts").text)
+        assert act("resume")["paused"] == 0 and "never" in web.page("/runs?job=acts").text
+        assert last_change(store)[:3] == ("boss", "acts", "resume")
+        assert other.post(f"/start?id={ident}", {}, "/")[0] == 403
+        assert other.ask(f"/output?run={runs[1]}")[0] == 403
+        assert "Output" not in other.page("/runs?job=acts").rows_of("Runs, the latest due time first")[0]
+        assert web.ask("/output?run=123456")[0] == web.ask("/start?id=7", "GET")[0] - 1 == 404
+        assert web.ask("/api/jobs/acts", "DELETE", Authorization=f"Bearer {key}")[0] == 204
+        assert not job_of(store, "acts")
+    os.remove("go")
+    store.sql("UPDATE job SET paused = 0")
 
 
 def overview(store):
@@ -862,15 +935,26 @@ def owners_are_shown(store):
               "WHERE name LIKE 'many0%%' AND id > %s", 0)
     store.sql("UPDATE job SET owner = (SELECT id FROM executor WHERE name = 'there:<2>') "
               "WHERE name = 'tick'")
-    store.sql("UPDATE run SET scheduler = 'there:<2>' WHERE due = %s", START + 3 * S)
+    store.sql("INSERT INTO executor (name, lease, schedules, tags, places) VALUES ('far', %s, false, "
+              "'eu,gpu', 7)", now + 1000 * S)
+    store.sql("INSERT INTO known VALUES ('absent', 'x')")
+    store.sql("UPDATE run SET holder = (SELECT id FROM executor WHERE name = 'far') "
+              "WHERE due = %s", START + 1000 * S)
+    store.sql("UPDATE run SET executor = 'there:<2>', shard = 1, shards = 3 WHERE due = %s",
+              START + 3 * S)
     with Web(store.name) as web:
         pages = list(web.pages("/"))
         overview = web.page("/overview")
         caption = next(iter(overview.tables))
-        assert re.fullmatch(r"Schedulers, at 20[-\d]* [:\d]*\.\d* by the database's clock", caption)
+        assert re.fullmatch(r"Schedulers and executors, at 20[-\d]* [:\d]*\.\d* by the database's clock",
+                            caption)
         rows = overview.rows_of(caption)
-        assert [row["Scheduler"] for row in rows] == ["here:1", "there:<2>"]
-        assert [row["Owns jobs"] for row in rows] == ["10", "1"], rows
+        assert [(row["Name"], row["Is"], row["Tags"], row["Owns jobs"], row["Has runs"])
+                for row in rows] == [("here:1", "scheduler", "–", "10", "0"),
+                                     ("there:<2>", "scheduler", "–", "1", "0"),
+                                     ("absent", "executor", "–", "0", "0"),
+                                     ("far", "executor", "eu,gpu", "0", "1")], rows
+        assert rows[2]["Its lease"] == "absent" and rows[3]["Places"] == "7", rows
         assert rows[0]["Its lease"].startswith("until 2"), rows
         assert rows[1]["Its lease"] == "ended 2026-05-28 20:26:40.000", rows
         owner = {row["Job"]: row["Owner"] for page in pages for row in page.rows_of("All jobs")}
@@ -880,7 +964,7 @@ def owners_are_shown(store):
         assert re.search(r"Owner\s*there:<2>, ended 2026", page.text)
         rows = page.rows_of("Runs, the latest due time first")
         assert [row["Executor"] for row in rows if is_close(row["Due"], START + 3 * S)] == \
-            ["there:<2>"], rows
+            ["there:<2> (2 of 3)"], rows
         assert "There is no job 'caf?\0'" in web.page("/runs?job=caf%FF%00", 404).text.replace(
             "\ufffd", "\0")
 
@@ -938,7 +1022,7 @@ def starts(store):
 
 TESTS = [jobs_are_shown, due_next_is_shown, log_is_shown, filters, job_is_shown, names_are_escaped,
          bad_parameters, methods, headers_protect, structure, database_is_away, long_queries_end,
-         zones, only_users, jobs_are_edited, read_only_users, forged_forms, api, overview, pages_are_stable, equal_due_times, other_version]
+         zones, only_users, jobs_are_edited, read_only_users, forged_forms, api, acts, overview, pages_are_stable, equal_due_times, other_version]
 POSTGRES_TESTS = [owners_are_shown, no_postgres, few_sessions, slow_pages_end]
 SQLITE_TESTS = [no_database_of_jobs, starts, names_in_other_bytes, slow_clients, bodies_are_small,
                 in_a_browser]
