@@ -474,6 +474,28 @@ def database_is_read_only():
     check("= 2: TRUE")
 
 
+def own_program():
+    """examples/jobs_executor.py, in a network that is not cut: it calls functions, and when it is
+    killed, its runs are interrupted."""
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/jobs_executor.py")
+    jobs("add", "greet", *"--every 1d --first 0s --tags python -- greet two words".split())
+    jobs("add", "fails", *"--every 1d --first 0s --tags python -- nothing".split())
+    scheduler = Process("s1")
+    with open("own.out", "wb") as out:
+        own = subprocess.Popen([sys.executable, program, connect(), "own"], stdout=out,
+                               stderr=subprocess.STDOUT)
+    try:
+        wait("= 1: name = 'greet' AND state = 'done' AND status = 0 AND executor = 'own'",
+             "= 1: name = 'fails' AND state = 'done' AND status = 1")
+        assert "hello, two words" in run.read("own.out") and "KeyError" in run.read("own.out")
+        assert re.search("own +python +4 +0 +ready", jobs("executor", "list"))
+        sql("UPDATE executor SET lease = 0 WHERE name = 'own'")
+        assert own.wait(run.PATIENCE_S) == 1
+    finally:
+        own.kill()
+    scheduler.end()
+
+
 def chaos():
     """Kill, stop and cut off, at random."""
     alive = {name: Process(name, window="3s") for name in ["s1", "s2", *NETS]}
@@ -517,7 +539,7 @@ def chaos():
 
 TESTS = [routes, tags_and_busyover, broadcast, shards_are_followed, shard_of_the_dead,
          killed_before_it_starts, killed_while_it_runs, again_only_once, scheduler_is_killed, cut_off,
-         silent, executor_ends, blocks_and_limits, named, server_forgets, database_is_read_only, chaos]
+         silent, executor_ends, blocks_and_limits, named, own_program, server_forgets, database_is_read_only, chaos]
 
 
 class Server:
