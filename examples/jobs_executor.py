@@ -28,16 +28,17 @@ class Executor:
         self.lock, self.running, self.name, self.ident = threading.Lock(), 0, name, None
         self.db = psycopg2.connect(conninfo)
         self.ident = self.sql(
-            "INSERT INTO executor (name, lease, period, schedules, places, tags) VALUES (%s, now_ns(), "
-            "%s, false, %s, 'python') RETURNING id", name, LEASE_S * 10 ** 9, PLACES)[0][0]
+            "INSERT INTO executor (name, lease, period, schedules, places, tags) VALUES "
+            "(%s, now_ns(), %s, false, %s, 'python') RETURNING id", name, LEASE_S * 10 ** 9, PLACES)[0][0]
         self.sql("LISTEN jobs")
 
     def sql(self, text, *values):
         """A transaction. It renews the lease, and is on the disk when this returns."""
         with self.lock, self.db, self.db.cursor() as cursor:
             sent = time.monotonic()
-            cursor.execute("SET LOCAL synchronous_commit = on; UPDATE executor SET lease = now_ns() + %s "
-                           "WHERE id = %s AND lease > 0 RETURNING id", (LEASE_S * 10 ** 9, self.ident))
+            cursor.execute("SET LOCAL synchronous_commit = on; "
+                           "UPDATE executor SET lease = now_ns() + %s WHERE id = %s AND lease > 0 "
+                           "RETURNING id", (LEASE_S * 10 ** 9, self.ident))
             if not cursor.fetchall() and self.ident:
                 os._exit(1)     # others have its runs now, so none of them may go on here
             cursor.execute(text, values)
@@ -55,8 +56,8 @@ class Executor:
         except Exception:
             traceback.print_exc()
             status = 1
-        self.sql("UPDATE run SET state = 'done', ended = now_ns(), took = %s, status = %s WHERE id = %s "
-                 "AND state = 'started'", time.monotonic_ns() - began, status, ident)
+        self.sql("UPDATE run SET state = 'done', ended = now_ns(), took = %s, status = %s "
+                 "WHERE id = %s AND state = 'started'", time.monotonic_ns() - began, status, ident)
         self.count(-1)
 
     def count(self, change):
@@ -66,8 +67,8 @@ class Executor:
     def serve(self):
         while True:
             for run in self.sql(
-                    "UPDATE run SET state = 'started', started = now_ns(), lane = 'fast', executor = %s "
-                    "WHERE id IN (SELECT id FROM run WHERE holder = %s AND state = 'planned' "
+                    "UPDATE run SET state = 'started', started = now_ns(), lane = 'fast', "
+                    "executor = %s WHERE id IN (SELECT id FROM run WHERE holder = %s AND state = 'planned' "
                     "ORDER BY due LIMIT %s) RETURNING id, job", self.name, self.ident,
                     PLACES - self.running):
                 self.count(1)

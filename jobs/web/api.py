@@ -66,8 +66,8 @@ def act(name, verb):
 @api.get("/api/runs/<int:ident>")
 def run_status(ident):
     with flask.current_app.config["STORE"].open() as db:
-        found = db("SELECT run.id, name AS job, due, cause, state, lane, started, took, status FROM run "
-                   "JOIN job ON job.id = run.job WHERE run.id = %s", ident)
+        found = db("SELECT run.id, name AS job, due, cause, state, lane, started, took, status "
+                   "FROM run JOIN job ON job.id = run.job WHERE run.id = %s", ident)
         if not found:
             raise Problem(404, f"There is no run {ident}.")
         output = db("SELECT size, head, tail FROM output WHERE run = %s", ident)
