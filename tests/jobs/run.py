@@ -28,6 +28,7 @@ USER = {"user": 1001, "group": 1001, "extra_groups": []}    # may make no contro
 STOPS = 32          # at the beginning and at the end of each commit and each fork
 EPISODES = 12
 SHIM = os.path.abspath(sys.argv[2])
+MANUAL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/hwtimer-jobs.1")
 
 
 def fixed_rate():
@@ -821,6 +822,13 @@ def says_what_is_wrong():
     assert one("SELECT count(*) FROM job") == 1
 
 
+def manual_is_complete():
+    with open(MANUAL, encoding="utf-8") as file:
+        page = file.read().replace("\\", "")
+    words = set(re.findall(r"--[a-z][a-z-]+|(?<=^  )[a-z]+(?= )", jobs("--help"), re.M))
+    assert len(words) > 40 and not [word for word in words if not re.search(rf"{word}\b", page)], words
+
+
 TESTS = [fixed_rate, by_cron, how_commands_end, who_ignored_children, whose_output_nobody_reads,
          kills_at_commits, kills, late_early_and_missed, planned_and_too_late, due_once,
          serial_runs_wait, serial_runs_are_bounded, later_runs_are_discarded,
@@ -828,7 +836,7 @@ TESTS = [fixed_rate, by_cron, how_commands_end, who_ignored_children, whose_outp
          slow_jobs_have_a_lane, quick_jobs_stay_in_theirs, elapsed_time_counts, clock_is_set_back,
          clock_was_wrong, time_zone_is_changed, its_own_delay_is_no_misfire, upgrades_version_1,
          failed_runs_are_retried, jobs_follow, no_circles, paused, changed, copied, from_end, jitter,
-         script, output, disk_is_full, jobs_come_and_go, added_at_once, says_what_is_wrong]
+         script, output, disk_is_full, jobs_come_and_go, added_at_once, manual_is_complete, says_what_is_wrong]
 
 
 def main():
