@@ -811,7 +811,7 @@ void sched_run(const struct sched_options *options)
 			else if (data)
 				lanes_reap(data);
 		}
-		/* At most a fifth of the time goes to reading what executors hold: it may be much. */
+		/* At most a fifth of the time goes to reading what executors hold. */
 		began = clock_ns(CLOCK_MONOTONIC);
 		if (woken && !lost && began >= ready) {
 			woken = follow_wake(woken);
