@@ -113,14 +113,16 @@ static const struct bad {
 /* 2026-11-20, 12:00, in UTC */
 #define NOON	(1795176000 * NS_PER_S)
 
+#define FROM_END	"from the end"
+
 /* What becomes of a due time, in seconds from noon. The window is 5 s. */
 static const struct planned {
-	const char *cron;	/* NULL: every hour */
+	const char *cron;	/* NULL: every hour; FROM_END: an hour after the last run */
 	enum misfire misfire;
 	int due, now, held;	/* for so long the scheduler was held up */
 	const char *cause;
 	bool run;
-	int missed, next;	/* missed 1: nothing is */
+	int missed, next;	/* 1: nothing is */
 } plans[] = {
 	{ NULL, MISFIRE_NOTHING, 0, -5, 0, "due", true, 1, 3600 },
 	{ NULL, MISFIRE_NOTHING, 0, 0, 0, "due", true, 1, 3600 },
@@ -135,6 +137,9 @@ static const struct planned {
 	{ "0 12 * * *", MISFIRE_NOTHING, 0, 16, 16, "late", true, 1, 86400 },
 	{ "0 12 * * *", MISFIRE_NOTHING, 0, 30, 16, "misfire", false, 0, 86400 },
 	{ "0 12 * * *", MISFIRE_ONCE, 0, 86401, 0, "misfire", true, 86400, 172800 },
+	{ FROM_END, MISFIRE_NOTHING, 0, 0, 0, "due", true, 1, 1 },
+	{ FROM_END, MISFIRE_ONCE, 0, 9000, 0, "misfire", true, 1, 1 },
+	{ FROM_END, MISFIRE_NOTHING, 0, 9000, 0, "misfire", false, 0, 12600 },
 };
 
 /* The next due time after the clock was set, in seconds from noon, which it is now. */
@@ -380,13 +385,16 @@ static void check_plans(void)
 
 	for (i = 0; i < ARRAY_SIZE(plans); i++) {
 		const struct planned *p = &plans[i];
-		struct schedule s = schedule_of(p->cron, 0);
-		struct plan plan = plan_due(&s, p->misfire, NOON + p->due * NS_PER_S,
-					    NOON + p->now * NS_PER_S, (5 + p->held) * NS_PER_S);
+		bool from_end = p->cron && !strcmp(p->cron, FROM_END);
+		struct schedule s = schedule_of(from_end ? NULL : p->cron, 0);
+		struct plan plan;
 
+		s.from_end = from_end;
+		plan = plan_due(&s, p->misfire, NOON + p->due * NS_PER_S,
+				NOON + p->now * NS_PER_S, (5 + p->held) * NS_PER_S);
 		if (strcmp(plan.cause, p->cause) || plan.run != p->run ||
 		    plan.missed != (p->missed == 1 ? NEVER : NOON + p->missed * NS_PER_S) ||
-		    plan.next != NOON + p->next * NS_PER_S)
+		    plan.next != (p->next == 1 ? NEVER : NOON + p->next * NS_PER_S))
 			errx(1, "plan %zu: %s, run %d, missed %lld, next %lld", i, plan.cause,
 			     plan.run, (plan.missed - NOON) / NS_PER_S,
 			     (plan.next - NOON) / NS_PER_S);
@@ -409,6 +417,22 @@ static void check_again(void)
 			errx(1, "again %zu: %lld", i, (then - NOON) / NS_PER_S);
 		schedule_clear(&s);
 	}
+}
+
+/* All values are as likely, and always the same. */
+static void check_jitter(void)
+{
+	__s64 n, jitter, counts[10] = { };
+
+	for (n = 0; n < 10000; n++) {
+		jitter = jitter_of(1, NOON + n * NS_PER_S, 9);
+		if (jitter < 0 || jitter > 9 || jitter != jitter_of(1, NOON + n * NS_PER_S, 9))
+			errx(1, "jitter %lld", jitter);
+		counts[jitter]++;
+	}
+	for (n = 0; n < 10; n++)
+		if (counts[n] < 850 || counts[n] > 1150 || jitter_of(2, n, 0))
+			errx(1, "jitter %lld: %lld times", n, counts[n]);
 }
 
 static void check_bad(void)
@@ -507,6 +531,7 @@ int main(void)
 	check_known();
 	check_plans();
 	check_again();
+	check_jitter();
 	check_bad();
 	check_noise();
 	check_random(300);
