@@ -53,7 +53,7 @@ public class HwTimer implements Timer {
 
 	private static final int INIT = 0, STARTED = 1, SHUTDOWN = 2;
 
-	private static final Throwable unavailable = load();
+	private static final Throwable unavailable = Native.load();
 
 	private final Table table;
 	private final int[] found = new int[Table.BATCH];
@@ -312,18 +312,6 @@ public class HwTimer implements Timer {
 			logger.warn(what, e);
 		} catch (Throwable another) {
 			/* There is nobody to tell. */
-		}
-	}
-
-	private static Throwable load() {
-		try {
-			System.loadLibrary("hwtimer_jni");
-			long before = System.nanoTime(), now = Table.now();
-			/* OpenJDK's is. */
-			return before <= now && now <= System.nanoTime() ? null :
-				new IllegalStateException("nanoTime() is not CLOCK_MONOTONIC");
-		} catch (Throwable e) {
-			return e;
 		}
 	}
 
