@@ -5,10 +5,13 @@ import org.junit.runner.Request;
 import org.junit.runner.notification.Failure;
 import org.junit.runner.notification.RunListener;
 
-/* Run CLASS: run tests of JUnit, and print TAP. */
+/* Run CLASS...: run tests of JUnit, and print TAP. */
 public class Run {
 	public static void main(String[] args) throws Exception {
-		Class<?> tests = Class.forName(args[0]);
+		Class<?>[] tests = new Class<?>[args.length];
+		for (int i = 0; i < args.length; i++) {
+			tests[i] = Class.forName(args[i]);
+		}
 		JUnitCore core = new JUnitCore();
 		core.addListener(new RunListener() {
 			private String why;
@@ -34,7 +37,7 @@ public class Run {
 					test.getMethodName());
 			}
 		});
-		System.out.println("1.." + Request.aClass(tests).getRunner().testCount());
+		System.out.println("1.." + Request.classes(tests).getRunner().testCount());
 		core.run(tests);
 		System.exit(0);
 	}
