@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 package hwtimer;
 
-import java.io.File;
 import java.io.FileNotFoundException;
-import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.OutputStream;
 import java.nio.file.Files;
+import java.nio.file.Path;
 
 /** Finds the native library: in java.library.path or, if none there loads, in the jar. */
 final class Native {
@@ -49,28 +47,20 @@ final class Native {
 			if (in == null) {
 				throw new FileNotFoundException("there is no " + name);
 			}
-			File file = copy(in);
+			Path file = create();
 			try {
-				System.load(file.getPath());
+				/* It keeps its mode. */
+				Files.write(file, in.readAllBytes());
+				System.load(file.toString());
 			} finally {
 				/* What was loaded stays mapped. */
-				file.delete();
+				Files.delete(file);
 			}
 		}
 	}
 
-	/*
-	 * To a new file in java.io.tmpdir, which nobody else can write. Not by a channel, which an
-	 * interrupted thread closes.
-	 */
-	private static File copy(InputStream in) throws IOException {
-		File file = Files.createTempFile(null, FILE).toFile().getAbsoluteFile();
-		try (OutputStream out = new FileOutputStream(file)) {
-			in.transferTo(out);
-		} catch (IOException e) {
-			file.delete();
-			throw e;
-		}
-		return file;
+	/* A file in java.io.tmpdir that nobody else can write, whatever the umask is. */
+	private static Path create() throws IOException {
+		return Files.createTempFile(null, FILE).toAbsolutePath();
 	}
 }
