@@ -13,6 +13,7 @@ import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.util.*;
 import java.util.concurrent.*;
+import java.util.function.Consumer;
 import org.junit.After;
 import org.junit.Test;
 
@@ -157,17 +158,16 @@ public class IdleTest {
 		assertEquals(List.of(FIRST_WRITER_IDLE_STATE_EVENT), events);
 	}
 
-	/* Nothing is left of a channel that has ended, or of a handler that was removed. */
+	/* Nothing is left of a channel that has ended or is inactive, or of a handler that was removed. */
 	@Test
 	public void ends() throws Exception {
-		for (boolean close : new boolean[] { true, false }) {
+		List<Consumer<ChannelPipeline>> ways = List.of(ChannelPipeline::close,
+			ChannelPipeline::fireChannelInactive,
+			pipeline -> pipeline.remove(HwIdleStateHandler.class));
+		for (Consumer<ChannelPipeline> end : ways) {
 			open(5, DAY, DAY);
 			Runnable task = expired.take();
-			if (close) {
-				channel.close();
-			} else {
-				channel.pipeline().remove(HwIdleStateHandler.class);
-			}
+			end.accept(channel.pipeline());
 			run(task);
 			assertEquals(0, events.size());
 			assertEquals(0, timer.pendingTimeouts());
