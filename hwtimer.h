@@ -27,18 +27,19 @@
  * Where each function may be called, and what it does to a timeout ("ends: X": the pending arming
  * ends as X):
  *
- *	                          contexts   pending          not pending
- *	hwtimer_schedule[_at]     any        re-armed         armed
- *	hwtimer_touch[_at]        any        re-armed         -ENOENT
- *	hwtimer_schedule_forward  any        -EBUSY           armed
+ *	                         contexts  pending         not pending
+ *	hwtimer_schedule[_at]    any       re-armed        armed
+ *	hwtimer_touch[_at]       any       re-armed        -ENOENT
+ *	hwtimer_schedule_forward any       -EBUSY          armed
  *	hwtimer_schedule_unless_due
- *	                          any        re-armed         armed, or -ETIME
- *	hwtimer_cancel            any        ends: cancelled  nothing
- *	hwtimer_cancel_sync       may sleep  ends: cancelled  waits for the callback
- *	hwtimer_shutdown_sync     may sleep  ends: cancelled  waits for the callback; for good
- *	hwtimer_release           any        ends: cancelled  calls @released; for good
- *	hwtimer_wheel_stop        may sleep  handed back      waits for the callback
- *	hwtimer_wheel_barrier     may sleep  nothing          waits for callbacks and releases
+ *	                         any       re-armed        armed, or -ETIME
+ *	hwtimer_cancel           any       ends: cancelled nothing
+ *	hwtimer_cancel_sync      may sleep ends: cancelled waits for callback
+ *	hwtimer_shutdown_sync    may sleep ends: cancelled likewise; for good
+ *	hwtimer_release          any       ends: cancelled @released; for good
+ *	hwtimer_wheel_stop       may sleep handed back     waits for callback
+ *	hwtimer_wheel_barrier    may sleep nothing         waits for callbacks
+ *	                                                   and for releases
  *
  * "Any" is process, softirq and hardirq context, with interrupts on or off, also inside callbacks;
  * but not NMI, and not where waking a task is forbidden (under the scheduler's own locks).
@@ -49,11 +50,11 @@
  * If two calls for the same timeout race, they take effect one after the other, in the order in
  * which they change its word. Each arming ends exactly once.
  *
- *	             arm/touch        cancel            expire
- *	arm/touch    last one counts  in either order   armed again after expiring,
- *	                                                or touched before expiring
- *	cancel                        one returns true  cancelled or expired;
- *	                                                cancel returns which
+ *	           arm/touch        cancel            expire
+ *	arm/touch  last one counts  in either order   armed again after expiring,
+ *	                                              or touched before expiring
+ *	cancel                      one returns true  cancelled or expired;
+ *	                                              cancel returns which
  *
  * While hwtimer_wheel_stop() runs, owners may call all of these functions; arming fails. The
  * caller of the stop gets a list of the timeouts that were pending, and owns them. So an owner that
@@ -75,11 +76,11 @@
  * timer_delete_sync(), the caller must not hold a lock that any callback of the wheel needs, even
  * the callback of another timeout:
  *
- *	CPU0 (worker)                   CPU1
- *	                                mutex_lock(&l);
+ *	CPU0 (worker)               CPU1
+ *	                            mutex_lock(&l);
  *	callback() of any timeout
- *	  mutex_lock(&l);   (waits)
- *	                                hwtimer_cancel_sync(t);  (waits: for ever)
+ *	  mutex_lock(&l);  (waits)
+ *	                            hwtimer_cancel_sync(t);  (waits: for ever)
  *
  * Nor may callbacks of two wheels wait for each other's timeouts. Lockdep reports both.
  * hwtimer_release() does not wait, so it may be called with any lock held.

@@ -25,7 +25,7 @@
  *	cancel       any        ended: true  ended: true  false        false
  *	cancel_sync  may sleep  ended: 1     ended: 1     waits        0
  *	release      any        ended: true  ended: true  false        false
- *	                        and calls the release function when the item is idle
+ *	                        and calls the release function when idle
  *
  *	hwtimer_wheel_stop()    handed back  goes on      goes on
  *

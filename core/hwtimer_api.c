@@ -433,13 +433,16 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
  *	static void beat(struct hwtimer_timeout *t)
  *	{
  *		static const struct hwtimer_period period = {
- *			.period_ns = NSEC_PER_SEC, .policy = HWTIMER_PERIOD_SKIP };
+ *			.period_ns = NSEC_PER_SEC,
+ *			.policy = HWTIMER_PERIOD_SKIP,
+ *		};
  *		struct hwtimer_decision d;
  *
- *		if (hwtimer_schedule_forward(t, hwtimer_wheel_now(t->wheel), &period, &d))
+ *		if (hwtimer_schedule_forward(t, hwtimer_wheel_now(t->wheel),
+ *					     &period, &d))
  *			return;
  *		if (d.fire)
- *			peer_send(container_of(t, struct peer, heartbeat), d.overruns);
+ *			peer_send(t, d.overruns);
  *	}
  *
  * Context: As hwtimer_schedule_at().
@@ -479,7 +482,7 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_forward);
  * deadline in a variable of its own (on 32-bit machines an atomic64_t, or under a lock), and only
  * stores a later one there. The callback begins with
  *
- *	if (hwtimer_schedule_unless_due(timeout, READ_ONCE(conn->deadline)) != -ETIME)
+ *	if (hwtimer_schedule_unless_due(t, READ_ONCE(conn->deadline)) != -ETIME)
  *		return;
  *
  * hwtimer_touch_at() is a locked operation on the timeout, but then the worker does this, and its

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * quickstart: timeouts in a program, by ioctls. Three are scheduled, one of them is touched and
- * one cancelled; two expire.
+ * quickstart: timeouts in a program, by ioctls. Three are scheduled, one
+ * of them is touched and one cancelled; two expire.
  */
 #include <err.h>
 #include <fcntl.h>
@@ -37,8 +37,12 @@ static __u64 schedule(__u64 name, __u64 delay)
 int main(void)
 {
 	static const __u64 expected[] = { 2, 1 };
-	struct hwtimer_setup setup = { .tick_ns = MS(10), .clockid = CLOCK_MONOTONIC };
-	struct hwtimer_touch touch = { .flags = HWTIMER_RELATIVE, .time = MS(400) };
+	struct hwtimer_setup setup = {
+		.tick_ns = MS(10), .clockid = CLOCK_MONOTONIC,
+	};
+	struct hwtimer_touch touch = {
+		.flags = HWTIMER_RELATIVE, .time = MS(400),
+	};
 	struct hwtimer_query query = { 0 };
 	struct hwtimer_cancel cancel = { 0 };
 	struct hwtimer_record records[8];
@@ -49,7 +53,8 @@ int main(void)
 	fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		err(1, "/dev/hwtimer");
-	device("setup", HWTIMER_IOC_SETUP, &setup);	/* only if another tick is wanted */
+	/* Only if another tick is wanted. */
+	device("setup", HWTIMER_IOC_SETUP, &setup);
 
 	touch.id = schedule(1, MS(10000));
 	schedule(2, MS(200));
@@ -59,7 +64,8 @@ int main(void)
 	query.id = touch.id;
 	device("query", HWTIMER_IOC_QUERY, &query);
 	device("cancel", HWTIMER_IOC_CANCEL, &cancel);
-	printf("timeout %llu is due at %.3f s\n", query.user_data, query.deadline_ns / 1e9);
+	printf("timeout %llu is due at %.3f s\n", query.user_data,
+	       query.deadline_ns / 1e9);
 
 	p.fd = fd;
 	while (seen < 2) {

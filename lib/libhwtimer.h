@@ -7,22 +7,22 @@
  *	hwtimer_id id;
  *
  *	hwtimer_open(&h, NULL);
- *	hwtimer_schedule(h, 30000000000, 7, &id);	// 30 s; the event has user_data 7
- *	hwtimer_touch(h, id, 30000000000);		// on every message
- *	hwtimer_cancel(h, id);				// on close
- *	while (hwtimer_wait(h, &event, 0) > 0)		// when hwtimer_fd(h) is readable
+ *	hwtimer_schedule(h, 30000000000, 7, &id);  // in 30 s, with user_data 7
+ *	hwtimer_touch(h, id, 30000000000);         // on every message
+ *	hwtimer_cancel(h, id);                     // on close
+ *	while (hwtimer_wait(h, &event, 0) > 0)     // hwtimer_fd(h) is readable
  *		...
  *
  * Schedule, touch and cancel are a few accesses to memory that is shared with the kernel. They make
  * a system call only if the kernel would look at the timeout too late otherwise, and when there
  * have to be more slots than ever before.
  *
- *	after a successful cancel, a timeout gives no event, even if it has expired already
- *	after a successful touch, it gives no event before its new deadline
- *	otherwise each timeout gives one event (a periodic one any number): when it expires, or when
- *	hwtimer_stop() ends it
- *	no event is early: it comes at the first tick at or after the deadline, or up to the slack
- *	later
+ * - After a successful cancel, a timeout gives no event, even if it has expired already.
+ * - After a successful touch, it gives no event before its new deadline.
+ * - Otherwise each timeout gives one event (a periodic one any number): when it expires, or when
+ *   hwtimer_stop() ends it.
+ * - No event is early: it comes at the first tick at or after the deadline, or up to the slack
+ *   later.
  *
  * The exception is a periodic timeout of several threads: another thread's hwtimer_wait() that has
  * begun before may still return an event of it after a cancel or touch.
@@ -168,11 +168,14 @@ struct hwtimer_state {
 };
 
 /*
- * Create a handle: on the device or, if the program cannot open it, in the process (see above).
- * Errors are those of open(2), timerfd_create(2) and HWTIMER_IOC_SETUP; also
- * -EINVAL for invalid options, -E2BIG for members of @options that this library does not know and
- * that are not 0, and -ENOMEM. *h is NULL after an error. @options, and the string device in it,
- * are not used after the call.
+ * Create a handle: on the device or, if the program cannot open it, in the process.
+ * @options may be NULL; it, and the string device in it, are not used after the call. *h is NULL
+ * after an error. Other errors than these are those of open(2), timerfd_create(2) and
+ * HWTIMER_IOC_SETUP.
+ *
+ * -EINVAL	the options are not valid
+ * -E2BIG	members of @options that this library does not know are not 0
+ * -ENOMEM	there is no memory
  */
 int hwtimer_open(struct hwtimer **h, const struct hwtimer_options *options);
 
@@ -183,9 +186,12 @@ int hwtimer_open(struct hwtimer **h, const struct hwtimer_options *options);
  * with their ids and user_data, and what was due and not taken is due here; hwtimer_next() finds
  * them. Periodic ones are periodic no more: they give one more event. The handle has a descriptor
  * of its own: @fd remains the caller's. Only the flags HWTIMER_OPEN_THREADS and
- * HWTIMER_OPEN_DEVICE, and more timeouts, can be asked for. Errors, besides those of
- * HWTIMER_IOC_INFO: -EINVAL, -E2BIG, -ENOMEM as above; -ENOTTY: a handle in the process, or no
- * handle; -EOPNOTSUPP: a context by calls; -EXDEV: its clock is that of another time namespace.
+ * HWTIMER_OPEN_DEVICE, and more timeouts, can be asked for. Other errors
+ * are those of HWTIMER_IOC_INFO and hwtimer_open().
+ *
+ * -ENOTTY	a handle in the process, or no handle
+ * -EOPNOTSUPP	a context by calls
+ * -EXDEV	its clock is that of another time namespace
  */
 int hwtimer_open_fd(struct hwtimer **h, int fd, const struct hwtimer_options *options);
 
@@ -218,42 +224,57 @@ uint64_t hwtimer_now(const struct hwtimer *h);
  * stands still between two calls. What expires meanwhile makes hwtimer_fd() readable before the
  * call returns, and is as late as if nobody had called hwtimer_wait() for so long: take smaller
  * steps if that matters. Nothing else moves the clock: hwtimer_wait() waits in real time, for
- * another thread to call this. -EINVAL: it is another handle; -EOVERFLOW: after some 18 years.
+ * another thread to call this.
+ *
+ * -EINVAL	the handle has another clock
+ * -EOVERFLOW	after some 18 years
  */
 int hwtimer_advance(struct hwtimer *h, uint64_t ns);
 
 /*
  * Schedule a timeout: @delay_ns from now, or for @deadline_ns. If that is now or past, it expires
  * at the next tick; with HWTIMER_NEVER, never. @id may be NULL; after an error, *id is 0.
- * Another thread may get the event before the function returns; *id is set before that. -ENOSPC:
- * there are as many timeouts as hwtimer_options.timeouts, or another thread is just ending one;
- * -EPERM: more than HWTIMER_FREE_SLOTS without CAP_SYS_RESOURCE; -ENOMEM; -ESHUTDOWN: the handle
- * was stopped.
+ * Another thread may get the event before the function returns; *id is set before that.
+ *
+ * -ENOSPC	there are as many timeouts as hwtimer_options.timeouts, or another thread is just
+ *		ending one
+ * -EPERM	more than HWTIMER_FREE_SLOTS without CAP_SYS_RESOURCE
+ * -ENOMEM	there is no memory for another one
+ * -ESHUTDOWN	the handle was stopped
  */
 int hwtimer_schedule(struct hwtimer *h, uint64_t delay_ns, uint64_t user_data, hwtimer_id *id);
 int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_data,
 			hwtimer_id *id);
 
 /*
- * Schedule a periodic timeout. Errors are those of hwtimer_schedule(); also -EINVAL if @repeat is
- * not valid. If hwtimer_wait() is called too late:
+ * Schedule a periodic timeout. If hwtimer_wait() is called too late:
  *
- *	HWTIMER_MISFIRE_ONCE	one event stands for all missed deadlines; it has the last of them
+ *	HWTIMER_MISFIRE_ONCE	one event for all missed deadlines, with the last
  *	HWTIMER_MISFIRE_SKIP	no event; the next one counts them as overruns
  *	HWTIMER_MISFIRE_MAKE_UP	one event for each missed deadline
+ *
+ * Other errors are those of hwtimer_schedule().
+ *
+ * -EINVAL	@repeat is not valid
  */
 int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repeat,
 			    uint64_t user_data, hwtimer_id *id);
 
 /*
  * Give a timeout another deadline, earlier or later, even if it has expired already but the event
- * was not returned yet. The later deadlines of a periodic timeout count from it. -ENOENT: its last
- * event was returned, it was cancelled, or it never existed; -ESHUTDOWN: the handle was stopped.
+ * was not returned yet. The later deadlines of a periodic timeout count from it.
+ *
+ * -ENOENT	its last event was returned, it was cancelled, or it never existed
+ * -ESHUTDOWN	the handle was stopped
  */
 int hwtimer_touch(struct hwtimer *h, hwtimer_id id, uint64_t delay_ns);
 int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns);
 
-/* The state of a timeout. -ENOENT as for hwtimer_touch(). */
+/*
+ * The state of a timeout.
+ *
+ * -ENOENT	as for hwtimer_touch()
+ */
 int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state);
 
 /*
@@ -263,30 +284,40 @@ int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state)
  */
 int hwtimer_next(struct hwtimer *h, hwtimer_id *id, struct hwtimer_state *state);
 
-/* Cancel a timeout: it gives no event any more. -ENOENT as for hwtimer_touch(). */
+/*
+ * Cancel a timeout: it gives no event any more.
+ *
+ * -ENOENT	as for hwtimer_touch()
+ */
 int hwtimer_cancel(struct hwtimer *h, hwtimer_id id);
 
 /*
  * Wait for an event, at most @timeout_ns on CLOCK_MONOTONIC, whatever the handle's clock is;
  * negative: for ever, 0: do not wait. A handle in the process with HWTIMER_OPEN_THREADS rounds that
- * up to ms. Returns 1: here is one; 0: none came in time. -EINTR: a signal came first. -ESHUTDOWN:
- * the handle was stopped, and all events were returned. -ENOMEM, -E2BIG: somebody else has grown
- * the table, and what is new cannot be mapped.
+ * up to ms. Returns 1: here is one; 0: none came in time.
+ *
+ * -EINTR	a signal came first
+ * -ESHUTDOWN	the handle was stopped, and all events were returned
+ * -ENOMEM	somebody else has grown the table, and what is new cannot be mapped
+ * -E2BIG	likewise
  */
 int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout_ns);
 
 /*
  * End all timeouts. Each one that did not expire before gives an event of kind
  * HWTIMER_KIND_HANDED_BACK, which hwtimer_wait() returns; threads that wait there wake up. A second
- * call does nothing. To end threads: hwtimer_stop(), join them, hwtimer_close(). -EINTR: the
- * program is being killed.
+ * call does nothing. To end threads: hwtimer_stop(), join them, hwtimer_close().
+ *
+ * -EINTR	the program is being killed
  */
 int hwtimer_stop(struct hwtimer *h);
 
 /*
  * The kernel's counts; see HWTIMER_IOC_STATS. In the process, timers is 0. @size is
  * sizeof(struct hwtimer_stats). The structure may grow; members that are not known become 0.
- * -EINVAL, -E2BIG: @size is not valid.
+ *
+ * -EINVAL	@size is too small
+ * -E2BIG	@size is too large
  */
 int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats, size_t size);
 

@@ -322,8 +322,8 @@ struct hwtimer_wheel_info {
  * mmap(2), shared, at these offsets. Errors: -EINVAL: not shared; -ENXIO: beyond the table, or a
  * context by calls; -ENOMEM; -EINTR: killed. A child of fork(2) does not get the mapping.
  *
- *	0			a page: struct hwtimer_table, and in its second half ring 0
- *	page / 2 << g		ring g, an array of page / 8 << g indexes of slots (__u32)
+ *	0			struct hwtimer_table; ring 0 half a page later
+ *	page / 2 << g		ring g: page / 8 << g indexes of slots (__u32)
  *	HWTIMER_OFFSET_SLOTS	the slots
  *
  * A word is a deadline in units of 2^16 ns, rounded up, and an arming, a number of 20 bits that
