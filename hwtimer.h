@@ -19,7 +19,8 @@
  *	hwtimer_touch(&c->idle, 30LL * NSEC_PER_SEC);	// on every message
  *	hwtimer_release(&c->idle, conn_free);		// on close
  *
- * docs/promises lists what a wheel promises. hwtimer_work.h has timeouts that run on a workqueue.
+ * docs/promises.rst lists what a wheel promises. hwtimer_work.h has timeouts that run on a
+ * workqueue.
  *
  * Calls
  * -----
@@ -66,7 +67,7 @@
  * Reading the clock takes longer than the rest of hwtimer_schedule() and
  * hwtimer_touch(). To arm many timeouts, read hwtimer_wheel_now() once and use the
  * _at variants. If a CPU arms very many timeouts in a row, create the wheel with
- * HWTIMER_SCHED_FIFO_LOW, so that the worker can run in between. docs/performance has figures.
+ * HWTIMER_SCHED_FIFO_LOW, so that the worker can run in between. docs/performance.rst has figures.
  *
  * Deadlock
  * --------

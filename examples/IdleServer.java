@@ -14,7 +14,7 @@ import java.util.concurrent.TimeUnit;
 /*
  * IdleServer PORT IDLE_MS: a server for Netty that sends back what it gets, sends "ping" when it has
  * sent nothing for a third of this time, and closes connections from which nothing has come for all
- * of it. It needs no build, with a classpath as in docs/java:
+ * of it. It needs no build, with a classpath as in docs/java.rst:
  *
  *	java IdleServer.java 7777 30000
  */

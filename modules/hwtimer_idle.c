@@ -6,7 +6,7 @@
  * gets a watch, with a timeout on a wheel, when it is established. No message touches it: at its
  * deadline the callback reads the time stamps that TCP keeps anyway, and arms the timeout for the
  * rest of the span. So the work is one or two looks per connection and span, however many messages
- * there are, and nothing is scanned. docs/idle is the manual.
+ * there are, and nothing is scanned. docs/idle.rst is the manual.
  *
  * Watches
  * -------

@@ -38,7 +38,7 @@ html_theme_options = {
 }
 html_static_path = ["style.css"]
 html_css_files = ["style.css"]
-extensions = ["sphinx.ext.autodoc", "plain", "page"]
+extensions = ["sphinx.ext.autodoc", "page"]
 autodoc_mock_imports = ["_hwtimer"]
 pygments_style = "xcode"
 pygments_dark_style = "github-dark"

@@ -2,7 +2,7 @@
 /*
  * hwtimer_icount: how many instructions an operation of hwtimer takes, and of timer_list. This
  * needs a machine whose time-stamp counter counts instructions: QEMU with -icount shift=0
- * (scripts/guest/boot -i). Others are detected, and refused. docs/performance describes the
+ * (scripts/guest/boot -i). Others are detected, and refused. docs/performance.rst describes the
  * operations; scripts/bench loads this, and reads its parameter "results", a line for each count:
  *
  *	operation subject instructions

@@ -123,7 +123,7 @@ static unsigned long life(struct rig *rig, u64 span)
 	return counts(rig).visits - p[1].fired;
 }
 
-/* The table of docs/modules. */
+/* The table of docs/modules.rst. */
 static void visits_per_life(struct kunit *test)
 {
 	struct rig *rig = test->priv;

@@ -11,7 +11,8 @@
  *	operation,pending subject value
  *
  * Each round measures all subjects, every other round in reverse order. Round 0 warms up the caches
- * and is not printed; a million timeouts do not fit into them anyway. docs/performance describes
+ * and is not printed; a million timeouts do not fit into them anyway.
+ * docs/performance.rst describes
  * the operations: timeouts are embedded in structures of 256 bytes, and are used in a random order,
  * the same for all subjects. There are POSSIBLE possible CPUs.
  *

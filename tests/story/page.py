@@ -85,7 +85,7 @@ def page(about, rows, svg, upper):
     return ("<!doctype html><html lang=en><meta charset=utf-8><title>Idle connections</title>\n"
             "<style>body { font-family: sans-serif } td { text-align: right; padding: 2px 9px }"
             "</style>\n<h1>What it costs to close idle connections</h1>\n"
-            f"<p>{escape(about)}. docs/story explains the columns.\n<table>{cells}</table>\n"
+            f"<p>{escape(about)}. docs/story.rst explains the columns.\n<table>{cells}</table>\n"
             f"<p>{upper}.\n<p>{svg}")
 
 

@@ -3,7 +3,7 @@
  * hwtimer_idle: idle connections of TCP servers are closed on time, by rules.
  *
  * The generic netlink family "hwtimer_idle", version 1. Each network namespace has its own rules:
- * those of the namespace of the socket that asks. docs/idle says what a rule does.
+ * those of the namespace of the socket that asks. docs/idle.rst says what a rule does.
  *
  *	ADD	make a rule of PORT, SPAN_MS, and optionally ADDRESS, ACTION, ANY_SILENCE and
  *		LIMIT. It holds for connections that exist, too. Needs CAP_NET_ADMIN in the initial

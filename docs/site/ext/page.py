@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """An extension of Sphinx, for pages that can be read on narrow screens and in dark mode.
 
-".. picture:: FILE" includes an SVG picture in the page, so that the style sheet colours it. It is
-as wide as the page, or scrolls where its text would be smaller than 10 pixels. A browser may break
-long words at the places that this adds. In docstrings, indented lines are code.
+Names of other pages, such as docs/NAME.rst, README or hwtimer(4), become links. In tables, columns
+of figures are aligned to the right. ".. picture:: FILE" includes an SVG picture in the page, so that
+the style sheet colours it. It is as wide as the page, or scrolls where its text would be smaller
+than 10 pixels. A browser may break long words at the places that this adds. In docstrings, indented
+lines are code.
 """
 
 import re
@@ -12,10 +14,16 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
+from sphinx import addnodes
 
 # After an underscore, a slash or a bracket, and before a capital letter within a word.
 BREAKS = re.compile(r"(?<=[A-Za-z0-9][_/])(?=\w)|(?<=[a-z]{3})(?=[A-Z][a-z])|(?<=\w\()(?=\w)")
 TAG = re.compile(r"(<[^>]*>)")
+PAGE = re.compile(r"\bdocs/([a-z-]+)\.rst\b|\b(?:README|CONTRIBUTING|CHANGELOG|SECURITY)\b|"
+                  r"\b(?:lib)?hwtimer(?:ctl|-jobs)?\([134]\)")
+MANUALS = {"hwtimer(4)": "device", "libhwtimer(3)": "libhwtimer", "hwtimerctl(1)": "hwtimerctl",
+           "hwtimer-jobs(1)": "hwtimer-jobs"}
+FIGURE = re.compile(r"[-+~<]?\.?\d|-$|no$|yes$")
 
 
 def with_breaks(html):
@@ -60,11 +68,35 @@ def mark_code(_app, _what, _name, _object, _options, lines):
             lines[i - 1:i] = ["", "::", ""]
 
 
-def label_cells(_app, doctree):
-    """In tables of the class "compare", whose rows a narrow screen shows as lists, name the column
-    in each cell. The style sheet hides that on wide screens."""
+def link_pages(app, doctree):
+    """Names of pages in running text become links; of pages that do not exist, an error."""
+    for text in list(doctree.findall(nodes.Text)):
+        if not isinstance(text.parent, (nodes.paragraph, nodes.term, nodes.strong)):
+            continue
+        found, at = [], 0
+        for match in PAGE.finditer(text):
+            to = match[1] or MANUALS.get(match[0]) or match[0].lower()
+            if to == app.env.docname:
+                continue
+            found += [nodes.Text(text[at:match.start()]), addnodes.pending_xref(
+                "", nodes.inline(match[0], match[0]), refdomain="std", reftype="doc",
+                refexplicit=True, reftarget="/" + to, refdoc=app.env.docname, refwarn=True)]
+            at = match.end()
+        if found:
+            text.parent.replace(text, [*found, nodes.Text(text[at:])])
+
+
+def arrange_tables(_app, doctree):
+    """Mark the columns that have figures. In tables of the class "compare", whose rows a narrow
+    screen shows as lists, name the column in each cell; the style sheet hides that on wide ones."""
     for table in doctree.findall(nodes.table):
         if "compare" not in table["classes"]:
+            table["classes"].append("figures")
+            rows = [list(row.findall(nodes.entry)) for row in table.findall(nodes.row)]
+            for column in [*zip(*(row for row in rows if len(row) == len(rows[-1])))][1:]:
+                if any(FIGURE.match(cell.astext()) for cell in column):
+                    for cell in column:
+                        cell["classes"].append("figure-cell")
             continue
         heads, *rows = table.findall(nodes.row)
         for row in rows:
@@ -73,7 +105,8 @@ def label_cells(_app, doctree):
 
 
 def setup(app):
-    app.connect("doctree-read", label_cells)
+    app.connect("doctree-read", link_pages)
+    app.connect("doctree-read", arrange_tables)
     app.add_directive("picture", Picture)
     app.connect("html-page-context", add_breaks)
     app.connect("autodoc-process-docstring", mark_code)
