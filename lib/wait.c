@@ -245,7 +245,7 @@ static inline bool event_usual(struct hwtimer *h, struct hwtimer_event *event)
 	word = table_load(&slot->word);
 	deadline = table_deadline(word);
 	id = h->link[index];
-	if (!word || deadline > h->now_ns ||
+	if (!word || deadline >= h->now_ns ||
 	    (id & ((uint64_t)PERIODIC << INDEX_BITS | INDEX_MASK)) != index ||
 	    !table_swap(&slot->word, word, 0))
 		return false;

@@ -137,6 +137,7 @@ void native_module_exit(void);
 #define DIV_ROUND_UP(a, b)	(((a) + (b) - 1) / (b))
 #define roundup(a, b)	(DIV_ROUND_UP(a, b) * (b))
 #define round_up	roundup
+#define round_down(x, y)	((x) - (x) % (y))
 #define PAGE_SHIFT	12
 #define PAGE_SIZE	4096UL
 #define PAGE_ALIGN(n)	(((n) + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1))
@@ -557,6 +558,8 @@ struct hrtimer {
 #define HRTIMER_MODE_ABS	0
 #define hrtimer_init(timer, clock, mode)	(*(timer) = (struct hrtimer){ })
 #define hrtimer_start(timer, time, mode)	native_hrtimer_start(timer, time)
+#define hrtimer_start_range_ns(timer, time, range, mode)	\
+	((void)(range), native_hrtimer_start(timer, time))
 #define hrtimer_is_queued(timer)	READ_ONCE((timer)->queued)
 void native_hrtimer_start(struct hrtimer *timer, u64 expires);
 int hrtimer_try_to_cancel(struct hrtimer *timer);
@@ -669,6 +672,8 @@ void kfree(const void *p);
 #define kzalloc(n, gfp)	native_alloc(n)
 #define kmalloc(n, gfp)	((void)(gfp), native_alloc(n))
 #define kvmalloc(n, gfp)	((void)(gfp), memset(native_alloc(n), 0xa5, n))
+#define alloc_pages_exact	kvmalloc
+#define free_pages_exact(p, n)	((void)(n), kvfree(p))
 #define kvcalloc(n, size, gfp)	native_alloc((size_t)(n) * (size))
 #define kvfree	kfree
 
