@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * For LD_PRELOAD: the time of day is off by as many ns as the file $CLOCK has, and whoever reads the
- * FIFO $CLOCK.set learns that it was set; the $STOP-th beginning or end of a commit or a fork kills
- * the process.
+ * For LD_PRELOAD: the time of day is off by as many ns as the file $CLOCK has, and whoever reads
+ * the FIFO $CLOCK.set learns that it was set; the $STOP-th beginning or end of a commit or a fork
+ * kills the process.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define REAL(function)	((typeof(&function))dlsym(RTLD_NEXT, #function))
+#define REAL(function)	((typeof(function) *)dlsym(RTLD_NEXT, #function))
 
-static const volatile long long *offset;
+static const long long *offset;
 static int stop, set_fd = -1;
 
 static void __attribute__((constructor)) begin(void)
@@ -40,8 +40,11 @@ static void step(void)
 int clock_gettime(clockid_t id, struct timespec *t)
 {
 	int ret = REAL(clock_gettime)(id, t);
-	long long ns = offset && id == CLOCK_REALTIME ? t->tv_nsec + *offset : t->tv_nsec;
+	long long ns = t->tv_nsec;
 
+	/* Another process writes it. */
+	if (offset && id == CLOCK_REALTIME)
+		ns += __atomic_load_n(offset, __ATOMIC_RELAXED);
 	t->tv_sec += ns / 1000000000 - (ns % 1000000000 < 0);
 	t->tv_nsec = ns % 1000000000 + (ns % 1000000000 < 0 ? 1000000000 : 0);
 	return ret;
