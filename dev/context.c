@@ -123,9 +123,9 @@ static void context_timer_set(struct context *c, u64 next)
 	c->timer_tick = next;
 	if (next == WHEEL_NEVER)
 		hrtimer_try_to_cancel(&c->timer);
-	else
-		hrtimer_start_range_ns(&c->timer, context_ktime(c, next), c->range_ns,
-				       HRTIMER_MODE_ABS);
+	else	/* Not for what is due, as it has had the slack already. */
+		hrtimer_start_range_ns(&c->timer, context_ktime(c, next),
+				       next > c->wheel.cur ? c->range_ns : 0, HRTIMER_MODE_ABS);
 }
 
 /**
