@@ -306,14 +306,19 @@ void lanes_due(struct job *job, struct run *run)
 static char **environment_of(const struct job *job)
 {
 	const struct run *run = job->running;
+	/* The scheduler's, not the command's. */
+	static const char *const ours[] = {
+		"PGPASSWORD", "JOBS_TOKEN", "JOBS_CAUSE", "JOBS_ATTEMPT", "JOBS_EVENT", "JOBS_OF",
+		"JOBS_OF_DUE", "JOBS_OF_STATE", "JOBS_OF_STATUS",
+	};
 	char **environment = g_get_environ(), due[24], index[24], total[24];
+	size_t i;
 
 	snprintf(due, sizeof(due), "%lld", run->due);
 	snprintf(index, sizeof(index), "%lld", run->shard);
 	snprintf(total, sizeof(total), "%lld", run->shards);
-	/* The scheduler's, not the command's. */
-	environment = g_environ_unsetenv(environment, "PGPASSWORD");
-	environment = g_environ_unsetenv(environment, "JOBS_TOKEN");
+	for (i = 0; i < ARRAY_SIZE(ours); i++)
+		environment = g_environ_unsetenv(environment, ours[i]);
 	environment = g_environ_setenv(environment, "JOBS_NAME", job->name, true);
 	environment = g_environ_setenv(environment, "JOBS_DUE", due, true);
 	environment = g_environ_setenv(environment, "JOBS_INDEX", index, true);

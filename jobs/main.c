@@ -314,6 +314,16 @@ static void must_have(const char *name)
 		errx(1, "there is no job '%s'", name);
 }
 
+/* What nobody would have: tags are compared by each byte. */
+static void check_tags(void)
+{
+	const char *t = given.tags;
+
+	if (t && *t && (*t == ',' || t[strlen(t) - 1] == ',' || strstr(t, ",,") ||
+			strpbrk(t, " \t\n")))
+		misuse("--tags takes TAG[,TAG]..., not '%s'", t);
+}
+
 static void define(bool add)
 {
 	const char *name = *arguments;
@@ -327,6 +337,7 @@ static void define(bool add)
 	row.timeout = duration("--timeout", given.timeout, NS_PER_MS, NEVER);
 	row.grace = duration("--grace", given.grace, 0, 10 * NS_PER_S);
 	row.tags = given.tags;
+	check_tags();
 	row.again = given.again;
 	if (given.route)
 		row.route = routes[word("--route", given.route, routes, ROUTE_BROADCAST)];
@@ -380,6 +391,8 @@ static void copy(void)
 
 	store_open(database, false);
 	must_have(arguments[0]);
+	/* SQLite does not let one write who reads what is changed meanwhile. */
+	store_renew();
 	while (store_each_job(&row) && strcmp(row.name, arguments[0]))
 		;
 	argv = store_argv(row.id, &script);
@@ -572,6 +585,7 @@ static void execute(void)
 		.places = sched.lanes.fast_places,
 	};
 
+	check_tags();
 	store_open(database, false);
 	store_join(&as, sched.window / 5 * 3);
 	sched_run(&sched);

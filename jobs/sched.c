@@ -153,7 +153,8 @@ static bool job_read(struct job *job, const struct job_row *row)
 {
 	struct job read = { };
 
-	if (!row_schedule(row, &read.schedule))
+	/* An executor has no schedules, and perhaps not their time zones. */
+	if (!executes && !row_schedule(row, &read.schedule))
 		return false;
 	read.name = g_strdup(row->name);
 	read.argv = store_argv(row->id, &read.script);
@@ -496,10 +497,10 @@ static bool take_runs(void)
 static int take_asked(void)
 {
 	struct planned asked;
-	int n;
+	int n = 0;
 
-	for (n = 0; store_each_asked(&asked); n++)
-		take_planned(&asked);
+	while (store_each_asked(&asked))
+		n += take_planned(&asked);
 	return n;
 }
 

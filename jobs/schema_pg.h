@@ -36,9 +36,12 @@
 static const char triggers[] =
 	"CREATE FUNCTION run_ended() RETURNS trigger LANGUAGE plpgsql AS $$"
 	" DECLARE at_now bigint; BEGIN IF " FOLLOWED " THEN at_now := now_ns();"
-	/* Of shards that end at the same time, one is the last. */
+	/*
+	 * Of shards that end at the same time, one is the last. One lock for all jobs, as a
+	 * transaction ends runs of several, in any order.
+	 */
 	" IF NEW.shards > 1 THEN"
-	"	PERFORM pg_advisory_xact_lock(" FOLLOW_LOCK ", CAST(NEW.job AS int)); END IF;"
+	"	PERFORM pg_advisory_xact_lock(" FOLLOW_LOCK ", 0); END IF;"
 	FOLLOW_UPS("at_now", ", shard, shards", ", NEW.shard, NEW.shards",
 		   "EXISTS (SELECT FROM run AS r JOIN job ON job.id = r.job WHERE " SAME_DUE
 		   " AND r.shards > 1 AND " FAILED("r") " AND r.attempt >= retries"

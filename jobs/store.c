@@ -42,7 +42,9 @@ static const char *const common[QUERIES] = {
 	[WITHDRAW] = "UPDATE job SET next = coalesce((SELECT min(due) FROM run WHERE job = $1"
 		" AND state = 'planned' AND " CHAIN "), next) WHERE id = $1",
 	[DISCARD_ASKED] = "UPDATE run SET state = 'discarded', ended = now_ns() WHERE job = $1"
-		" AND state = 'planned' AND NOT " CHAIN,
+		" AND state = 'planned' AND (NOT " CHAIN " OR EXISTS (SELECT 1 FROM run AS r"
+		" WHERE r.job = run.job AND r.due = run.due AND r.until = r.due"
+		" AND r.cause = run.cause AND r.state <> 'planned'))",
 	[CONTEXT] = "SELECT r.cause, r.attempt, r.origin, r.event, name, u.due, u.state, u.status"
 		" FROM run AS r LEFT JOIN run AS u ON u.id = r.follows"
 		" LEFT JOIN job ON job.id = u.job WHERE r.id = $1",
@@ -294,8 +296,8 @@ void store_add(const struct job_row *job, char *const *argv)
 /* Forget what is planned, from @next on. What was asked for is discarded. */
 static void withdraw(__s64 job)
 {
-	write_row(query(UNPLAN, "nn", job, 0LL));
 	write_row(query(DISCARD_ASKED, "n", job));
+	write_row(query(UNPLAN, "nn", job, 0LL));
 }
 
 bool store_change(const struct job_row *job, char *const *argv)
@@ -331,6 +333,8 @@ bool store_pause(const char *name, bool pause)
 	id = id_of(name);
 	write_row(query(PAUSE, "nn", (__s64)pause, id));
 	if (pause) {
+		/* A shard whose due time others have begun is not due again. */
+		write_row(query(DISCARD_ASKED, "n", id));
 		write_row(query(WITHDRAW, "n", id));
 		withdraw(id);
 	}

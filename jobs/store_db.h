@@ -45,7 +45,8 @@ struct value {
 			" jitter, from_end, after_job, after_state, alarm, version"
 /* enum why. Further shards are for the schedule, too. */
 #define WHY									\
-	"CASE WHEN cause IN ('due', 'late', 'misfire', 'again') THEN 0"		\
+	"CASE WHEN cause IN ('due', 'late', 'misfire') OR cause = 'again' AND event IS NULL"	\
+	" AND origin IS NULL THEN 0"						\
 	" WHEN cause = 'retry' THEN 2 ELSE 1 END"
 
 struct db {

@@ -139,8 +139,10 @@ static const char *const queries[QUERIES] = {
 		" (SELECT id FROM executor WHERE lease <= now_ns() AND id <> " ME
 		"	FOR UPDATE SKIP LOCKED)",
 	/* The scheduler that has the job, if there is one, assigns what was another one's. */
-	[AGAIN] = "INSERT INTO run (job, due, until, cause, state, shard, shards, holder)"
-		" SELECT job, due, due, 'again', 'planned', shard, shards,"
+	[AGAIN] = "INSERT INTO run (job, due, until, cause, state, attempt, origin, follows, event,"
+		" shard, shards, holder)"
+		" SELECT job, due, due, 'again', 'planned', attempt, origin, follows, event,"
+		"	shard, shards,"
 		"	CASE WHEN holder = owner THEN NULL ELSE " NOBODY " END"
 		" FROM run JOIN job ON job.id = job WHERE state = 'started' AND " OF_DEAD
 		" AND cause <> 'again' AND again = 1",
@@ -195,8 +197,9 @@ static const char *const queries[QUERIES] = {
 		" AS latest GROUP BY executor",
 	[ASSIGN] = "UPDATE run SET holder = CAST($1 AS uuid), executor = $2, shard = $3,"
 		" shards = $4 WHERE id = $5 AND state = 'planned'",
-	[ADD_SHARD] = "INSERT INTO run (job, due, until, cause, state, holder, executor, shard,"
-		" shards) SELECT job, due, due, cause, state, CAST($1 AS uuid), CAST($2 AS text),"
+	[ADD_SHARD] = "INSERT INTO run (job, due, until, cause, state, follows, event, holder,"
+		" executor, shard, shards)"
+		" SELECT job, due, due, cause, state, follows, event, CAST($1 AS uuid), CAST($2 AS text),"
 		" CAST($3 AS bigint), CAST($4 AS bigint) FROM run"
 		" WHERE id = $5",
 	[EACH_HELD] = "SELECT " PLANNED_COLUMNS " FROM run JOIN job ON job.id = job"
@@ -273,8 +276,9 @@ static void lost(const char *why)
 	if (!told)
 		warnx("PostgreSQL: %.*s; trying again", (int)strcspn(why, "\n"), why);
 	told = true;
+	/* Whoever reads a row may still use it, until commit(). */
 	for (q = 0; q < QUERIES; q++) {
-		reset(q);
+		answers[q].at = PQntuples(answers[q].rows);
 		answers[q].prepared = false;
 	}
 	PQfinish(conn);
@@ -594,8 +598,13 @@ static void check_server(void)
 /* Let the process go that has the name of this executor: see begin(). */
 static void replace(void)
 {
-	if (taken_over && ask("SELECT count(*) FROM executor WHERE NOT schedules"
-			      " AND lease > now_ns() AND name = current_setting('jobs.name')", 0))
+	char sql[192];
+
+	/* What this process has enrolled as before, the last time, is no other one. */
+	snprintf(sql, sizeof(sql), "SELECT count(*) FROM executor WHERE NOT schedules"
+		 " AND lease > now_ns() AND name = current_setting('jobs.name') AND id <> '%s'",
+		 me);
+	if (taken_over && ask(sql, 0))
 		errx(1, "another executor has the name %s now", name);
 	PQclear(execute("UPDATE executor SET lease = 0 WHERE NOT schedules"
 			" AND name = current_setting('jobs.name')"));

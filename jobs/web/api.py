@@ -63,7 +63,7 @@ def act(name, verb):
     return {"run": int(printed)} if verb == "start" else status(name)
 
 
-@api.get("/api/runs/<int:ident>")
+@api.get(f"/api/runs/<int(max={2 ** 63 - 1}):ident>")
 def run_status(ident):
     with flask.current_app.config["STORE"].open() as db:
         found = db("SELECT run.id, name AS job, due, cause, state, lane, started, took, status "

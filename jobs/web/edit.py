@@ -55,7 +55,8 @@ def form_of(job, script, argv):
         raise Problem(409, "This command has bytes that a form cannot show: use hwtimer-jobs.")
     due = "never" if not job["next"] else date(job["next"], job["zone"])
     return {"cron": job["cron"], "every": time_of(job["every"]),
-            "at": None if job["cron"] or job["every"] or job["after_job"] else due,
+            "at": None if job["cron"] or job["every"] or (job["after_job"] and not job["next"])
+            else due,
             "after": job["after_job"] and f"{job['after_job']}:{job['after_state']}",
             "timezone": job["zone"], "timeout": time_of(job["timeout"]),
             "grace": time_of(job["grace"]), "jitter": job["jitter"] and time_of(job["jitter"]),

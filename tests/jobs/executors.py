@@ -199,6 +199,24 @@ def broadcast():
         assert tuple(row[1:]) == (3, 3), row
 
 
+def broadcast_is_paused():
+    """A shard that waits is not due again, as others of its due time have begun."""
+    e1, e2 = Process("e1", "--fast", "1"), Process("e2", "--fast", "1")
+    add("hog", "--route first --at never", UNTIL_GO, every="")
+    scheduler = Process("s1")
+    jobs("start", "hog")
+    wait(lambda: begun("hog") == ["e1"])
+    add("all", "--broadcast")
+    wait("= 1: name = 'all' AND state = 'done'")
+    jobs("pause", "all")
+    jobs("resume", "all")
+    wait(lambda: one("SELECT next > now_ns() FROM job WHERE name = 'all'"))
+    run_go()
+    wait("= 0: state IN ('planned', 'started') AND due < now_ns()")
+    assert begun("all") == ["e2"]
+    finish(scheduler, e1, e2)
+
+
 def shards_are_followed():
     """Once, when all of them have ended, and their retries: by success only if none failed."""
     executors = [Process(name) for name in NETS[:2]]
@@ -537,7 +555,7 @@ def chaos():
                "AND state = 'interrupted'") == count("cause = 'again'")
 
 
-TESTS = [routes, tags_and_busyover, broadcast, shards_are_followed, shard_of_the_dead,
+TESTS = [routes, tags_and_busyover, broadcast, broadcast_is_paused, shards_are_followed, shard_of_the_dead,
          killed_before_it_starts, killed_while_it_runs, again_only_once, scheduler_is_killed, cut_off,
          silent, executor_ends, blocks_and_limits, named, own_program, server_forgets, database_is_read_only, chaos]
 

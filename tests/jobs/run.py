@@ -410,6 +410,20 @@ def paused():
           "= 1: name = 'once' AND state = 'done' AND cause = 'misfire'")
 
 
+def many_that_wait():
+    """What was asked for and waits keeps nothing else from being planned."""
+    add("slow", "--at never", command=f"{LOG}; {UNTIL_GO}")
+    add("tick", "--every 100ms")
+    with Scheduler("--window 1s"):
+        for _ in range(300):
+            jobs("db", "start", "slow")
+        done = count("name = 'tick' AND state = 'done'")
+        wait(f"> {done + 10}: name = 'tick' AND state = 'done'")
+        jobs("db", "pause", "slow")
+        with open("go", "wb"):
+            pass
+
+
 def changed():
     """While runs are planned, and one waits."""
     open("clock", "x")
@@ -762,6 +776,8 @@ WRONG = (   # status, a part of the message, arguments
     (2, "either --cron, --every or --at", ["db", "add", "a", "--", "true"]),
     (2, "no COMMAND", ["db", "add", "a", "--every", "1s"]),
     (2, "--every takes a time", ["db", "add", "a", "--every", "9ms", "--", "true"]),
+    (2, "--tags takes TAG[,TAG]...", ["db", "add", "a", "--every", "1s", "--tags", "x, y", "--", "true"]),
+    (2, "--tags takes TAG[,TAG]...", ["db", "executor", "--tags", "x,,y"]),
     (2, "--every takes a time", ["db", "add", "a", "--every", "5", "--", "true"]),
     (2, "hours: they are", ["db", "add", "a", "--cron", "0 24 * * *", "--", "true"]),
     (2, "5 fields, 6", ["db", "add", "a", "--cron", "* * *", "--", "true"]),
@@ -835,8 +851,9 @@ TESTS = [fixed_rate, by_cron, how_commands_end, who_ignored_children, whose_outp
          earlier_runs_are_covered, runs_have_a_limit, nothing_escapes_its_limit, runs_are_stopped,
          slow_jobs_have_a_lane, quick_jobs_stay_in_theirs, elapsed_time_counts, clock_is_set_back,
          clock_was_wrong, time_zone_is_changed, its_own_delay_is_no_misfire, upgrades_version_1,
-         failed_runs_are_retried, jobs_follow, no_circles, paused, changed, copied, from_end, jitter,
-         script, output, disk_is_full, jobs_come_and_go, added_at_once, manual_is_complete, says_what_is_wrong]
+         failed_runs_are_retried, jobs_follow, no_circles, paused, many_that_wait, changed, copied, from_end, jitter,
+         script, output, disk_is_full, jobs_come_and_go, added_at_once, manual_is_complete,
+         says_what_is_wrong]
 
 
 def main():
