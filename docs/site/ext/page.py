@@ -23,7 +23,7 @@ PAGE = re.compile(r"\bdocs/([a-z-]+)\.rst\b|\b(?:README|CONTRIBUTING|CHANGELOG|S
                   r"\b(?:lib)?hwtimer(?:ctl|-jobs)?\([134]\)")
 MANUALS = {"hwtimer(4)": "device", "libhwtimer(3)": "libhwtimer", "hwtimerctl(1)": "hwtimerctl",
            "hwtimer-jobs(1)": "hwtimer-jobs"}
-FIGURE = re.compile(r"[-+~<]?\.?\d|-$|no$|yes$")
+FIGURE = re.compile(r"[-+~<]?\.?\d|-?$")
 
 
 def with_breaks(html):
@@ -93,8 +93,10 @@ def arrange_tables(_app, doctree):
         if "compare" not in table["classes"]:
             table["classes"].append("figures")
             rows = [list(row.findall(nodes.entry)) for row in table.findall(nodes.row)]
-            for column in [*zip(*(row for row in rows if len(row) == len(rows[-1])))][1:]:
-                if any(FIGURE.match(cell.astext()) for cell in column):
+            rows = [row for row in rows if len(row) == len(rows[-1])]
+            for column in [*zip(*rows)][1:]:
+                # Without a word but in headings.
+                if sum(not FIGURE.match(cell.astext()) for cell in column) <= len(rows) // 3:
                     for cell in column:
                         cell["classes"].append("figure-cell")
             continue
