@@ -93,8 +93,8 @@
 #include <linux/list.h>
 #include <linux/module.h>
 
-#include "hwtimer_period.h"
-#include "hwtimer_types.h"
+#include "core/hwtimer_period.h"
+#include "core/hwtimer_types.h"
 
 struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *params,
 					     struct module *owner);

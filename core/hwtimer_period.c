@@ -9,7 +9,7 @@
 #include <linux/overflow.h>
 #include <kunit/visibility.h>
 
-#include "../hwtimer_period.h"
+#include "hwtimer_period.h"
 
 /**
  * hwtimer_period_check - check whether a period is valid for a wheel

@@ -19,7 +19,7 @@
 
 #include <asm/local.h>
 
-#include "../hwtimer_types.h"
+#include "hwtimer_types.h"
 #include "../hwtimer_wheel.h"
 #include "hwtimer_places.h"
 

@@ -24,7 +24,7 @@
 #ifndef DEBUG_ODEBUG_H
 #define DEBUG_ODEBUG_H
 
-#include "../hwtimer_types.h"
+#include "../core/hwtimer_types.h"
 
 /**
  * struct hwtimer_odebug_ops - fixups that depend on the wheel

@@ -18,7 +18,7 @@
 #include <linux/tracepoint.h>
 #include <linux/types.h>
 
-#include "../hwtimer_types.h"
+#include "../core/hwtimer_types.h"
 
 #define HWTIMER_TRACE_NAME_LEN	48
 

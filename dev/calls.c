@@ -20,7 +20,7 @@
 #include <linux/slab.h>
 
 #include "../debug/trace.h"
-#include "../hwtimer_period.h"
+#include "../core/hwtimer_period.h"
 #include "calls.h"
 #include "memory.h"
 

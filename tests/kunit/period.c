@@ -12,7 +12,7 @@
 #include <linux/prandom.h>
 
 #include "../../core/hwtimer_driver.h"
-#include "../../hwtimer_period.h"
+#include "../../core/hwtimer_period.h"
 #include "hwtimer_kunit.h"
 
 #define SEC	NSEC_PER_SEC

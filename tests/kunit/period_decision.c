@@ -6,7 +6,7 @@
 #include <linux/prandom.h>
 
 #include "../../hwtimer.h"
-#include "../../hwtimer_period.h"
+#include "../../core/hwtimer_period.h"
 #include "hwtimer_kunit.h"
 
 #define TICK	(10 * NSEC_PER_MSEC)

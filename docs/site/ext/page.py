@@ -19,7 +19,7 @@ from sphinx import addnodes
 # After an underscore, a slash or a bracket, and before a capital letter within a word.
 BREAKS = re.compile(r"(?<=[A-Za-z0-9][_/])(?=\w)|(?<=[a-z]{3})(?=[A-Z][a-z])|(?<=\w\()(?=\w)")
 TAG = re.compile(r"(<[^>]*>)")
-PAGE = re.compile(r"\bdocs/([a-z-]+)\.rst\b|\b(?:README|CONTRIBUTING|CHANGELOG|SECURITY)\b|"
+PAGE = re.compile(r"\bdocs/([a-z-]+)\.rst\b|\b(?:README|CONTRIBUTING)\b|"
                   r"\b(?:lib)?hwtimer(?:ctl|-jobs)?\([134]\)")
 MANUALS = {"hwtimer(4)": "device", "libhwtimer(3)": "libhwtimer", "hwtimerctl(1)": "hwtimerctl",
            "hwtimer-jobs(1)": "hwtimer-jobs"}
