@@ -3,7 +3,7 @@
  * hwtimerctl, as run by a shell: its output, its exit status, and its messages for errors. The
  * program is $HWTIMERCTL, or /tools/hwtimerctl.
  */
-#include "ctl_json.h"
+#include "guest.h"
 
 #include <linux/capability.h>
 #include <linux/hwtimer.h>
@@ -19,7 +19,6 @@
 #define DEVICE	"/dev/hwtimer"
 #define ROOM	1048576
 #define USER	1001
-#define SEEN	0x100000
 
 /* A program that is running or has ended. */
 struct run {
@@ -46,8 +45,6 @@ static void start_run(struct run *r, void (*before)(void), int out, const char *
 	fflush(stdout);
 	r->began = now_ns();
 	r->pid = must_fork();
-	if (r->pid < 0)
-		die("fork: %s", strerror(errno));
 	if (!r->pid) {
 		const char *argv[32] = { CTL };
 
@@ -76,32 +73,28 @@ static bool read_more(struct run *r)
 	struct pollfd fds[2];
 	bool more = false;
 	ssize_t len;
-	int i, ret;
+	int i;
 
 	for (i = 0; i < 2; i++)
 		fds[i] = (struct pollfd){ .fd = r->fds[i], .events = POLLIN };
 	if (r->fds[0] < 0 && r->fds[1] < 0)
 		return false;
-	do
-		ret = poll(fds, 2, PATIENCE / NSEC_PER_MSEC);
-	while (ret < 0 && errno == EINTR);
-	if (ret <= 0)
+	if (poll(fds, 2, PATIENCE / NSEC_PER_MSEC) <= 0)
 		die("no output; so far: '%s' '%s'", r->out, r->err);
 	for (i = 0; i < 2; i++) {
 		char *text = i ? r->err : r->out;
 
 		if (!fds[i].revents)
 			continue;
+		more = true;
 		len = read(r->fds[i], text + r->lens[i], ROOM - 1 - r->lens[i]);
 		if (len <= 0) {
 			close(r->fds[i]);
 			r->fds[i] = -1;
-			more = true;
 			continue;
 		}
 		r->lens[i] += len;
 		text[r->lens[i]] = 0;
-		more = true;
 	}
 	return more;
 }
@@ -207,17 +200,79 @@ static const char *line_of(const char *text, unsigned int n)
 	return line;
 }
 
-/* Each invalid argument is named in the message, and nothing is done. */
+/* Returns the end of the JSON that begins at @p, or NULL. */
+static const char *json_end(const char *p)
+{
+	char close = *p == '{' ? '}' : ']';
+	size_t n;
+
+	if (*p == '"') {
+		for (p++; *p != '"'; p++) {
+			if ((unsigned char)*p < ' ')
+				return NULL;
+			p += *p == '\\' && p[1];
+		}
+		return p + 1;
+	}
+	if (*p != '{' && *p != '[') {
+		n = strspn(p, "+-.0123456789aeflnrstu");
+		return n ? p + n : NULL;
+	}
+	if (p[1] == close)
+		return p + 2;
+	do {
+		p += 1 + strspn(p + 1, " ");
+		if (close == '}') {
+			p = *p == '"' ? json_end(p) : NULL;
+			if (!p || strncmp(p, ": ", 2))
+				return NULL;
+			p += 2;
+		}
+		p = json_end(p);
+	} while (p && *p == ',');
+	return p && *p == close ? p + 1 : NULL;
+}
+
+/* The text of the first value of this name, in JSON on one line. */
+static const char *must_json(const char *text, const char *key)
+{
+	char member[64];
+	const char *at;
+
+	snprintf(member, sizeof(member), "\"%s\": ", key);
+	at = strstr(text, member);
+	if (!json_end(text) || !at)
+		die("no JSON with '%s': '%s'", key, text);
+	return at + strlen(member);
+}
+
+static bool json_is(const char *text, const char *key, const char *value)
+{
+	const char *at = must_json(text, key);
+	size_t len = json_end(at) - at;
+
+	if (len != strlen(value) || memcmp(at, value, len))
+		printf("# '%s' is not %s in '%s'\n", key, value, text);
+	return len == strlen(value) && !memcmp(at, value, len);
+}
+
+/* A number, without quotes. */
+static double must_json_number(const char *text, const char *key)
+{
+	const char *at = must_json(text, key);
+
+	if (*at != '-' && (*at < '0' || *at > '9'))
+		die("'%s' is no number in: '%s'", key, text);
+	return strtod(at, NULL);
+}
+
+/* Each invalid argument is named in the message, and nothing is done. tests/tools has others. */
 TEST(usage)
 {
 	static const struct {
 		const char *args[8];
 		const char *named;	/* named in the message */
 	} cases[] = {
-		{ { NULL }, "COMMAND: missing" },
-		{ { "nap" }, "no such command: 'nap'" },
-		{ { "--nap" }, "no such option: '--nap'" },
-		{ { "Sleep", "1" }, "'Sleep'" },
 		{ { "sleep" }, "DURATION: missing" },
 		{ { "sleep", "" }, "DURATION: empty" },
 		{ { "sleep", "x" }, "'x'" },
@@ -236,8 +291,6 @@ TEST(usage)
 		{ { "sleep", "1152921505" }, "36 years: '1152921505'" },
 		{ { "sleep", "99999999999999999999999999999999999999999d" }, "36 years" },
 		{ { "sleep", "1152921504s", "1s" }, "'1s'" },
-		{ { "sleep", "--json", "1" }, "'--json'" },
-		{ { "sleep", "-x", "1" }, "'-x'" },
 		{ { "after" }, "DURATION: missing" },
 		{ { "after", "soon" }, "'soon'" },
 		{ { "after", "1ms", "a", "b" }, "'b'" },
@@ -245,31 +298,20 @@ TEST(usage)
 		{ { "after", "1ms", "a", "--" }, "'--'" },
 		{ { "after", "1ms", "--" }, "COMMAND: missing" },
 		{ { "after", "1ms", "--", "" }, "COMMAND: empty" },
-		{ { "after", "--json=1", "1ms" }, "--json: takes no value: '--json=1'" },
 		{ { "every" }, "DURATION: missing" },
 		{ { "every", "0" }, "0: '0'" },
 		{ { "every", "1s", "--" }, "COMMAND: missing" },
 		{ { "every", "1s", "--count=0" }, "--count: must be from 1" },
-		{ { "every", "1s", "--count=x" }, "'x'" },
 		{ { "every", "1s", "--count=" }, "''" },
-		{ { "every", "1s", "--count= 1" }, "' 1'" },
-		{ { "every", "1s", "--count=-1" }, "'-1'" },
 		{ { "every", "1s", "--count=18446744073709551616" }, "18446744073709551616" },
-		{ { "every", "--misfire=never", "1s" }, "'never'" },
 		{ { "every", "--misfire-after=x", "1s" }, "--misfire-after: not a duration: 'x'" },
 		{ { "every", "--misfire-after=0", "1s" }, "--misfire-after: too short: '0'" },
-		{ { "every", "--nap", "1s" }, "'--nap'" },
 		{ { "stat", "--pid", "0" }, "--pid: must be from 1" },
-		{ { "stat", "-p", "x" }, "--pid: not a number: 'x'" },
-		{ { "stat", "-p" }, "-p: needs a value" },
 		{ { "stat", "--pid=2147483648" }, "2147483648" },
 		{ { "top", "-d", "0.009" }, "--delay: too short" },
 		{ { "top", "-d", "86400.1" }, "--delay: too long" },
-		{ { "top", "-n0" }, "--iterations: must be from 1" },
-		{ { "stat", "--contexts" }, "'--contexts'" },
 		{ { "list", "some", "--pid=1" }, "WHEEL excludes --pid" },
 		{ { "draw", "some", "other" }, "'other'" },
-		{ { "draw", "--json" }, "'--json'" },
 		{ { "draw", "--debugfs=" }, "--debugfs: empty" },
 	};
 	unsigned int i;
@@ -435,16 +477,11 @@ TEST(no_debugfs)
 TEST_F(wheel, stdout_fails)
 {
 	static const char *const writing[][6] = {
-		{ "--help" }, { "--version" }, { "top", "--help" }, { "stat" },
-		{ "stat", "--json" }, { "after", "1ms" },
+		{ "stat" }, { "stat", "--json" }, { "after", "1ms" },
 		{ "after", "1ms", "line" }, { "after", "1ms", "--json", "--", "true" },
 		{ "every", "10ms", "--json", "true" }, { "every", "10ms" },
 		{ "top", "-d0.01" }, { "top", "-d0.01", "--json" },
 		{ "draw", REMOTE },
-	};
-	static const char *const silent[][6] = {
-		{ "sleep", "1ms" }, { "after", "1ms", "--", "true" },
-		{ "every", "10ms", "--count=1", "true" },
 	};
 	int outs[3], ends[2];
 	unsigned int i, k;
@@ -464,8 +501,8 @@ TEST_F(wheel, stdout_fails)
 			}
 			EXPECT_IN(result.err, "cannot write to stdout: ");
 		}
-		for (i = 0; i < ARRAY_SIZE(silent); i++) {
-			run(NULL, outs[k], silent[i]);
+		for (i = 0; i < ARRAY_SIZE(waiting); i++) {
+			run(NULL, outs[k], waiting[i]);
 			EXPECT_STATUS(0);
 			EXPECT_QUIET(result.err);
 		}
@@ -512,7 +549,7 @@ TEST(sleeps)
 	snprintf(pid, sizeof(pid), "%d", result.pid);
 	start_run(&other, NULL, -1, ARGS("stat", "--json", "--pid", pid));
 	end_run(&other);
-	EXPECT_TRUE(json_is(other.out, "contexts.0.kind", "\"table\""));
+	EXPECT_TRUE(json_is(other.out, "kind", "\"table\""));
 	kill_run(SIGINT);
 	EXPECT_STATUS(128 + SIGINT);
 	EXPECT_RUN(2, "sleep", "1152921504.606846976");
@@ -551,43 +588,16 @@ TEST(after)
 	EXPECT_STREQ("out\n", result.err);
 }
 
-static __u64 wall_ns(void)
+/* The time of day is set while "after" waits. */
+TEST(set_back)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
-}
-
-FIXTURE(wall)
-{
-	__s64 offset;
-};
-
-FIXTURE_SETUP(wall)
-{
-	self->offset = wall_ns() - now_ns();
-}
-
-static void set_wall(__u64 ns)
-{
-	struct timespec ts = { ns / NSEC_PER_SEC, ns % NSEC_PER_SEC };
-
-	if (clock_settime(CLOCK_REALTIME, &ts))
-		die("clock_settime: %s", strerror(errno));
-}
-
-FIXTURE_TEARDOWN(wall)
-{
-	set_wall(now_ns() + self->offset);
-}
-
-/* The time of day is set while "after" waits. */
-TEST_F(wall, backward)
-{
 	start_run(&result, NULL, -1, ARGS("after", "2s"));
 	eventually(sleeps_in(result.pid, SYS_ppoll) || has_ended(result.pid));
-	set_wall(wall_ns() - FAR);
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ts.tv_sec -= FAR / NSEC_PER_SEC;
+	ASSERT_EQ(0, clock_settime(CLOCK_REALTIME, &ts));
 	end_run(&result);
 	EXPECT_STATUS(0);
 	EXPECT_LE(2 * NSEC_PER_SEC, result.ended - result.began);
@@ -634,7 +644,6 @@ FIXTURE_VARIANT(every)
 	/* for each run but the first */
 	unsigned int min_overruns, max_overruns;
 	__u64 min_late, max_late;	/* min_late grows by its value with each run */
-	unsigned int min_elapsed;	/* in periods */
 };
 
 FIXTURE_SETUP(every)
@@ -646,33 +655,13 @@ FIXTURE_TEARDOWN(every)
 }
 
 /* Runs at 100, 450, 800 ms (or later): one for 100; one for 200, 300 and 400; one for 500 ... */
-FIXTURE_VARIANT_ADD(every, once)
-{
-	.policy = "--misfire=once", .after = "--misfire-after=100ms",
-	.min_overruns = 2, .max_overruns = UINT_MAX, .max_late = FAR, .min_elapsed = 15,
-};
-
+FIXTURE_VARIANT_ADD(every, once) { "once", "100ms", 2, UINT_MAX, 0, FAR };
 /* Runs at 100, 500, 900 ms: for 100; for 500, after 200, 300 and 400 were skipped; for 900 ... */
-FIXTURE_VARIANT_ADD(every, skip)
-{
-	.policy = "--misfire=skip", .after = "--misfire-after=100ms",
-	.min_overruns = 3, .max_overruns = UINT_MAX, .max_late = 100 * NSEC_PER_MSEC,
-	.min_elapsed = 15,
-};
-
+FIXTURE_VARIANT_ADD(every, skip) { "skip", "100ms", 3, UINT_MAX, 0, 100 * NSEC_PER_MSEC };
 /* Runs for 100, 200, 300, 400 ms, each late by 250 ms more than the one before. */
-FIXTURE_VARIANT_ADD(every, make_up)
-{
-	.policy = "--misfire=make-up", .after = "--misfire-after=100ms",
-	.min_late = 250 * NSEC_PER_MSEC, .max_late = FAR, .min_elapsed = 15,
-};
-
+FIXTURE_VARIANT_ADD(every, make_up) { "make-up", "100ms", 0, 0, 250 * NSEC_PER_MSEC, FAR };
 /* With this bound, nothing is a misfire. */
-FIXTURE_VARIANT_ADD(every, patient)
-{
-	.policy = "--misfire=skip", .after = "--misfire-after=1h",
-	.min_late = 250 * NSEC_PER_MSEC, .max_late = FAR, .min_elapsed = 15,
-};
+FIXTURE_VARIANT_ADD(every, patient) { "skip", "1h", 0, 0, 250 * NSEC_PER_MSEC, FAR };
 
 TEST_F(every, slow_command)
 {
@@ -680,8 +669,8 @@ TEST_F(every, slow_command)
 	const char *line;
 	double came = 0;
 
-	RUN("every", "100ms", variant->policy, variant->after, "--count=4", "--json", "--",
-	    "sh", "-c", SLOW, CTL);
+	RUN("every", "100ms", "--misfire", variant->policy, "--misfire-after", variant->after,
+	    "--count=4", "--json", "--", "sh", "-c", SLOW, CTL);
 	EXPECT_STATUS(0);
 	ASSERT_EQ(4, count_lines(result.out));
 	ASSERT_EQ(4, count_lines(result.err));
@@ -701,7 +690,7 @@ TEST_F(every, slow_command)
 		EXPECT_EQ(overruns, atoi(line_of(result.err, i)));
 	}
 	EXPECT_LE((came * 100 + 350) * NSEC_PER_MSEC, result.ended - result.began);
-	EXPECT_LE(variant->min_elapsed * 100 * NSEC_PER_MSEC, result.ended - result.began);
+	EXPECT_LE(1500 * NSEC_PER_MSEC, result.ended - result.began);
 }
 
 TEST(every_status)
@@ -810,9 +799,8 @@ TEST(wheels)
 
 TEST_F(wheel, statistics)
 {
-	unsigned int n;
-	char path[64];
-	double late = 0;
+	const char *at;
+	int late = 0;
 
 	fill();
 	EXPECT_RUN(0, "stat");
@@ -825,28 +813,22 @@ TEST_F(wheel, statistics)
 
 	EXPECT_RUN(0, "stat", "--json", REMOTE);
 	EXPECT_EQ(1, count_lines(result.out));
-	EXPECT_TRUE(json_is(result.out, "wheels.0.name", "\"" REMOTE "\""));
-	EXPECT_TRUE(json_is(result.out, "wheels.0.module", "\"" REMOTE "\""));
-	EXPECT_TRUE(json_is(result.out, "wheels.0.tick_ns", "1000000"));
-	EXPECT_TRUE(json_is(result.out, "wheels.0.pending", "5"));
-	EXPECT_TRUE(json_is(result.out, "wheels.0.armed", "25"));
-	EXPECT_TRUE(json_is(result.out, "wheels.0.touched", "0"));
-	EXPECT_TRUE(json_is(result.out, "wheels.0.cancelled", "0"));
-	EXPECT_TRUE(json_is(result.out, "wheels.0.expired", "20"));
-	EXPECT_TRUE(json_is(result.out, "wheels.0.handed_back", "0"));
+	EXPECT_TRUE(json_is(result.out, "name", "\"" REMOTE "\""));
+	EXPECT_TRUE(json_is(result.out, "module", "\"" REMOTE "\""));
+	EXPECT_TRUE(json_is(result.out, "tick_ns", "1000000"));
+	EXPECT_TRUE(json_is(result.out, "pending", "5"));
+	EXPECT_TRUE(json_is(result.out, "armed", "25"));
+	EXPECT_TRUE(json_is(result.out, "touched", "0"));
+	EXPECT_TRUE(json_is(result.out, "cancelled", "0"));
+	EXPECT_TRUE(json_is(result.out, "expired", "20"));
+	EXPECT_TRUE(json_is(result.out, "handed_back", "0"));
 	EXPECT_TRUE(json_is(result.out, "contexts", "[]"));
-	EXPECT_EQ(NULL, json_find(result.out, "wheels.1"));
-	for (n = 0;; n++) {
-		snprintf(path, sizeof(path), "wheels.0.late.%u.count", n);
-		if (!json_find(result.out, path))
-			break;
-		late += must_json_number(result.out, path);
-	}
+	EXPECT_IN(result.out, "\"late\": [{\"below_ns\": 1000, \"count\": ");
+	EXPECT_EQ(HWTIMER_LATE, count_of(result.out, "\"below_ns\": "));
+	EXPECT_EQ(1, count_of(result.out, "\"below_ns\": null"));
+	for (at = result.out; (at = strstr(at, "\"count\": ")); at++)
+		late += atoi(at + strlen("\"count\": "));
 	EXPECT_EQ(20, late);
-	EXPECT_EQ(HWTIMER_LATE, n);
-	EXPECT_TRUE(json_is(result.out, "wheels.0.late.0.below_ns", "1000"));
-	snprintf(path, sizeof(path), "wheels.0.late.%u.below_ns", n - 1);
-	EXPECT_TRUE(json_is(result.out, path, "null"));
 }
 
 TEST_F(wheel, contexts)
@@ -858,13 +840,13 @@ TEST_F(wheel, contexts)
 	snprintf(pid, sizeof(pid), "%d", getpid());
 	EXPECT_RUN(0, "stat", "--json", "--pid", pid);
 	EXPECT_TRUE(json_is(result.out, "wheels", "[]"));
-	EXPECT_EQ(getpid(), must_json_number(result.out, "contexts.0.pid"));
-	EXPECT_EQ(fd, must_json_number(result.out, "contexts.0.fd"));
-	EXPECT_EQ(2, must_json_number(result.out, "contexts.0.pending"));
-	EXPECT_TRUE(json_is(result.out, "contexts.0.kind", "\"calls\""));
-	EXPECT_TRUE(json_is(result.out, "contexts.0.comm", "\"c\\u001btl\""));
-	EXPECT_EQ(NULL, json_find(result.out, "contexts.1"));
-	EXPECT_EQ(NULL, json_find(result.out, "contexts.0.pos"));
+	EXPECT_EQ(getpid(), must_json_number(result.out, "pid"));
+	EXPECT_EQ(fd, must_json_number(result.out, "fd"));
+	EXPECT_EQ(2, must_json_number(result.out, "pending"));
+	EXPECT_TRUE(json_is(result.out, "kind", "\"calls\""));
+	EXPECT_TRUE(json_is(result.out, "comm", "\"c\\u001btl\""));
+	EXPECT_EQ(1, count_of(result.out, "\"pid\": "));
+	EXPECT_EQ(NULL, strstr(result.out, "\"pos\""));
 	EXPECT_RUN(0, "stat", "-p", pid, REMOTE);
 	EXPECT_IN(result.out, "wheel " REMOTE "\n");
 	EXPECT_IN(result.out, ", descriptor ");
@@ -1016,36 +998,24 @@ TEST_F(wheel, metrics)
 	EXPECT_RUN(2, "metrics", REMOTE);
 }
 
-/* A mark for each bucket that is not empty, and a bar for each bin. */
+/* A mark for each bucket that is not empty. tests/tools has pictures of invented wheels. */
 TEST_F(wheel, draw)
 {
-	char mark[64], *buckets, *line, *next;
 	unsigned int slot, n, lines = 0, all = 0;
-	int ret;
-
-	EXPECT_RUN(0, "draw", REMOTE);
-	EXPECT_QUIET(result.err);
-	EXPECT_EQ(0, count_of(result.out, "class=\"mark\""));
-	EXPECT_IN(result.out, ">0 expired<");
-	EXPECT_IN(result.out, "<title>level 0: now is slot ");
+	char mark[64], *buckets, *line, *next;
 
 	fill();
 	ASSERT_EQ(0, tell_remote("arm 100 30 %llu %llu", FAR, 5 * NSEC_PER_MSEC));
 	EXPECT_RUN(0, "draw");
 	EXPECT_QUIET(result.err);
-	EXPECT_EQ(0, strncmp(result.out, "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 40));
-	EXPECT_STREQ("</svg>\n", result.out + strlen(result.out) - 7);
 	EXPECT_IN(result.out, "<title>hwtimer: wheel " REMOTE "</title>");
 	EXPECT_IN(result.out, ", STARTED, 35 pending<");
 	EXPECT_IN(result.out, ">20 expired, ");
-	EXPECT_LT(0, count_of(result.out, "class=\"late\""));
-	EXPECT_EQ(1, count_of(result.out, "class=\"ring\""));
 	EXPECT_IN(result.out, ">Time from now to the deadlines of 35 timeouts<");
 	buckets = must_slurp(HWT_DEBUGFS "/" REMOTE "/buckets");
 	next = buckets;
 	while ((line = strsep(&next, "\n")) && *line) {
-		ret = sscanf(line, "bucket 0 %u %u", &slot, &n);
-		ASSERT_EQ(2, ret);
+		ASSERT_EQ(2, sscanf(line, "bucket 0 %u %u", &slot, &n));
 		snprintf(mark, sizeof(mark), "<title>level 0, slot %u: %u timeout%s</title>", slot,
 			 n, n == 1 ? "" : "s");
 		EXPECT_IN(result.out, mark);
@@ -1074,9 +1044,9 @@ TEST_F(wheel, top_counts)
 
 		/* Shorter than requested if the sample before was delayed. */
 		EXPECT_LT(0, must_json_number(line, "interval_s"));
-		armed += must_json_number(line, "wheels.0.armed_per_s") *
+		armed += must_json_number(line, "armed_per_s") *
 			 must_json_number(line, "interval_s");
-		must_json(line, "wheels.0.late.0.count");
+		must_json_number(line, "count");
 	}
 	/* The intervals are rounded. */
 	EXPECT_LT(950, armed);
@@ -1093,129 +1063,98 @@ TEST_F(wheel, top_without_terminal)
 	EXPECT_LE(100 * NSEC_PER_MSEC, result.ended - result.began);
 	EXPECT_RUN(0, "top", "-d50ms", "-n2", "--json", REMOTE);
 	ASSERT_EQ(2, count_lines(result.out));
-	EXPECT_TRUE(json_is(line_of(result.out, 0), "wheels.0.name", "\"" REMOTE "\""));
-	EXPECT_LT(0, must_json_number(line_of(result.out, 1), "interval_s"));
-	must_json(line_of(result.out, 1), "wheels.0.expired_per_s");
-	EXPECT_EQ(NULL, json_find(line_of(result.out, 1), "wheels.1"));
-	start_run(&result, NULL, -1, ARGS("top", "-d10ms"));
-	read_until(&result, result.out, "WHEEL");
-	kill_run(SIGTERM);
-	EXPECT_STATUS(128 + SIGTERM);
+	EXPECT_EQ(2, count_of(result.out, "\"name\": \"" REMOTE "\""));
+	must_json_number(line_of(result.out, 1), "expired_per_s");
 }
 
-/* top on a pseudo-terminal. */
-struct screen {
-	int master, slave;
-	pid_t pid;
-	struct termios before;
-	char *seen;
-	size_t len;
-};
+/* top on a pseudo-terminal, whose output is that of the program. */
+static int master, slave;
+static struct termios before_top;
+static const struct winsize small = { .ws_row = 24, .ws_col = 80 };
 
 FIXTURE(screen)
 {
-	struct screen s;
 };
-
-static struct winsize small = { .ws_row = 24, .ws_col = 80 };
 
 FIXTURE_SETUP(screen)
 {
-	ASSERT_EQ(0, openpty(&self->s.master, &self->s.slave, NULL, NULL, &small));
-	ASSERT_EQ(0, fcntl(self->s.master, F_SETFD, FD_CLOEXEC));
-	ASSERT_EQ(0, tcgetattr(self->s.slave, &self->s.before));
-	self->s.seen = must_alloc(1, SEEN);
+	ASSERT_EQ(0, openpty(&master, &slave, NULL, NULL, &small));
+	ASSERT_EQ(0, fcntl(master, F_SETFD, FD_CLOEXEC));
+	ASSERT_EQ(0, tcgetattr(slave, &before_top));
 	ASSERT_EQ(0, load(REMOTE, ""));
 	setenv("TERM", "xterm", 1);
 }
 
 FIXTURE_TEARDOWN(screen)
 {
-	close(self->s.master);
-	close(self->s.slave);
+	close(master);
+	close(slave);
 	ASSERT_EQ(0, unload(REMOTE));
 }
 
-static void on_terminal(struct screen *s, const char *const args[])
+static void take_terminal(void)
 {
-	fflush(stdout);
-	s->pid = must_fork();
-	if (s->pid < 0)
-		die("fork: %s", strerror(errno));
-	if (!s->pid) {
-		const char *argv[16] = { CTL };
-		int i;
-
-		for (i = 0; i < 14 && args[i]; i++)
-			argv[i + 1] = args[i];
-		setsid();
-		if (ioctl(s->slave, TIOCSCTTY, 0))
-			_exit(98);
-		for (i = 0; i < 3; i++)
-			dup2(s->slave, i);
-		close(s->slave);
-		execv(CTL, (char **)argv);
-		_exit(99);
-	}
+	setsid();
+	if (ioctl(slave, TIOCSCTTY, 0) || dup2(slave, STDIN_FILENO) || dup2(slave, STDERR_FILENO) < 0)
+		_exit(98);
+	close(slave);
 }
 
-/* Read its output once; false at the end. */
-static bool see(struct screen *s, int timeout_ms)
-{
-	struct pollfd fd = { .fd = s->master, .events = POLLIN };
-	ssize_t len;
+#define ON_TERMINAL(...) do {							\
+	start_run(&result, take_terminal, slave, ARGS(__VA_ARGS__));		\
+	close(result.fds[0]);							\
+	result.fds[0] = master;							\
+} while (0)
 
-	if (poll(&fd, 1, timeout_ms) <= 0)
-		return false;
-	len = read(s->master, s->seen + s->len, SEEN - 1 - s->len);
-	if (len <= 0)
-		return false;
-	s->len += len;
-	s->seen[s->len] = 0;
-	return true;
+static void see_until(const char *text)
+{
+	read_until(&result, result.out, text);
 }
 
-static void see_until(struct screen *s, const char *text)
+static void forget(void)
 {
-	while (!strstr(s->seen, text))
-		if (!see(s, PATIENCE / NSEC_PER_MSEC))
-			die("no '%s' on the screen: '%s'", text, s->seen);
+	result.lens[0] = 0;
+	result.out[0] = 0;
 }
 
-static void forget(struct screen *s)
+static void type(const char *keys)
 {
-	s->len = 0;
-	s->seen[0] = 0;
+	if (write(master, keys, strlen(keys)) != (ssize_t)strlen(keys))
+		die("cannot type: %s", strerror(errno));
 }
 
-/* Wait for its end, and read the rest of its output. */
-static int leave(struct screen *s)
-{
-	int status = reap(s->pid);
-
-	while (see(s, 0))
-		;
-	return status;
-}
-
-static bool same_terminal(struct screen *s)
+static bool same_terminal(void)
 {
 	struct termios now;
 
-	if (tcgetattr(s->slave, &now))
+	if (tcgetattr(slave, &now))
 		die("tcgetattr: %s", strerror(errno));
-	return now.c_lflag == s->before.c_lflag && now.c_iflag == s->before.c_iflag &&
-	       now.c_oflag == s->before.c_oflag && now.c_cflag == s->before.c_cflag &&
-	       !memcmp(now.c_cc, s->before.c_cc, sizeof(now.c_cc));
+	return now.c_lflag == before_top.c_lflag && now.c_iflag == before_top.c_iflag &&
+	       now.c_oflag == before_top.c_oflag && now.c_cflag == before_top.c_cflag &&
+	       !memcmp(now.c_cc, before_top.c_cc, sizeof(now.c_cc));
 }
 
-/* At the end, the cursor is shown and the main screen restored. */
-static bool given_back(struct screen *s)
+/* Read what there is: at its end the cursor is shown, and the main screen restored. */
+static bool given_back(void)
 {
 	static const char end[] = "\033[?25h\033[?1049l";
-	char *at = strstr(s->seen, end);
+	char *at;
 
-	return at && !at[strlen(end)] && same_terminal(s);
+	while (poll_in(master, 0))
+		read_more(&result);
+	at = strstr(result.out, end);
+	return at && !at[strlen(end)] && same_terminal();
+}
+
+/* Wait for its end, and read the rest of its output. */
+static int leave(void)
+{
+	int status = reap(result.pid);
+
+	while (poll_in(master, 0))
+		read_more(&result);
+	close(result.fds[1]);
+	return status;
 }
 
 /* Does the frame fit in the window? */
@@ -1240,143 +1179,122 @@ TEST_F(screen, quits_by_key)
 {
 	char *frame;
 
-	on_terminal(&self->s, ARGS("top", "-d", "0.05"));
-	see_until(&self->s, "WHEEL");
-	EXPECT_EQ(0, strncmp(self->s.seen, "\033[?1049h\033[?25l", 14));
-	see_until(&self->s, "\033[7m");
-	see_until(&self->s, REMOTE);
-	EXPECT_FALSE(same_terminal(&self->s));
-	forget(&self->s);
+	ON_TERMINAL("top", "-d", "0.05");
+	see_until("WHEEL");
+	EXPECT_EQ(0, strncmp(result.out, "\033[?1049h\033[?25l", 14));
+	see_until("\033[7m");
+	see_until(REMOTE);
+	EXPECT_FALSE(same_terminal());
+	forget();
 	/* The next frame is complete. */
-	see_until(&self->s, "\033[H");
-	frame = strstr(self->s.seen, "\033[H") + 3;
-	see_until(&self->s, "late, in this interval");
+	see_until("\033[H");
+	frame = strstr(result.out, "\033[H") + 3;
+	see_until("late, in this interval");
 	while (!strstr(frame, "\033[H"))
-		ASSERT_TRUE(see(&self->s, PATIENCE / NSEC_PER_MSEC));
+		ASSERT_TRUE(read_more(&result));
 	EXPECT_TRUE(fits(frame, 24, 80));
 	/* Unknown keys are ignored. */
-	ASSERT_EQ(3, write(self->s.master, "x\n ", 3));
-	forget(&self->s);
-	see_until(&self->s, "WHEEL");
-	ASSERT_EQ(1, write(self->s.master, "q", 1));
-	EXPECT_EQ(0, leave(&self->s));
-	EXPECT_TRUE(given_back(&self->s));
+	type("x\n ");
+	forget();
+	see_until("WHEEL");
+	type("q");
+	EXPECT_EQ(0, leave());
+	EXPECT_TRUE(given_back());
 }
 
+/* ^C, signals, and -n. */
 TEST_F(screen, quits_by_signals)
 {
 	static const int signals[] = { 0, SIGTERM, SIGINT, SIGHUP, SIGQUIT };
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(signals); i++) {
-		forget(&self->s);
-		on_terminal(&self->s, ARGS("top", "-d", "1h"));
-		see_until(&self->s, REMOTE);
-		if (signals[i]) {
-			kill(self->s.pid, signals[i]);
-		} else {
-			ASSERT_EQ(1, write(self->s.master, "\003", 1));
-		}
-		EXPECT_EQ(128 + (signals[i] ?: SIGINT), leave(&self->s));
-		EXPECT_TRUE(given_back(&self->s));
+		ON_TERMINAL("top", "-d", "1h");
+		see_until(REMOTE);
+		if (signals[i])
+			kill(result.pid, signals[i]);
+		else
+			type("\003");
+		EXPECT_EQ(128 + (signals[i] ?: SIGINT), leave());
+		EXPECT_TRUE(given_back());
 	}
-	/* With -n it ends by itself. */
-	forget(&self->s);
-	on_terminal(&self->s, ARGS("top", "-d", "0.02", "-n", "2"));
-	EXPECT_EQ(0, leave(&self->s));
-	EXPECT_TRUE(given_back(&self->s));
+	ON_TERMINAL("top", "-d", "0.02", "-n", "2");
+	EXPECT_EQ(0, leave());
+	EXPECT_TRUE(given_back());
 }
 
+/* It redraws at once, not after the hour. */
 TEST_F(screen, window)
 {
 	static const struct winsize sizes[] = {
 		{ .ws_row = 8, .ws_col = 30 }, { .ws_row = 1, .ws_col = 1 },
 		{ .ws_row = 60, .ws_col = 200 }, { .ws_row = 5, .ws_col = 80 },
 	};
-	char *frame;
 	unsigned int i;
+	char *frame;
 
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
-		ASSERT_EQ(0, ioctl(self->s.master, TIOCSWINSZ, &small));
-		forget(&self->s);
-		on_terminal(&self->s, ARGS("top", "-d1h"));
-		see_until(&self->s, REMOTE);
-		/* It redraws at once, not after the hour. */
-		forget(&self->s);
-		ASSERT_EQ(0, ioctl(self->s.master, TIOCSWINSZ, &sizes[i]));
-		see_until(&self->s, "\033[2J\033[H");
-		ASSERT_EQ(1, write(self->s.master, "Q", 1));
-		EXPECT_EQ(0, leave(&self->s));
-		EXPECT_TRUE(given_back(&self->s));
-		frame = strstr(self->s.seen, "\033[2J\033[H") + 7;
-		EXPECT_TRUE(fits(frame, sizes[i].ws_row, sizes[i].ws_col)) {
+		ASSERT_EQ(0, ioctl(master, TIOCSWINSZ, &small));
+		ON_TERMINAL("top", "-d1h");
+		see_until(REMOTE);
+		forget();
+		ASSERT_EQ(0, ioctl(master, TIOCSWINSZ, &sizes[i]));
+		see_until("\033[2J\033[H");
+		type("Q");
+		EXPECT_EQ(0, leave());
+		EXPECT_TRUE(given_back());
+		frame = strstr(result.out, "\033[2J\033[H") + 7;
+		EXPECT_TRUE(fits(frame, sizes[i].ws_row, sizes[i].ws_col))
 			TH_LOG("window %u: '%s'", i, frame);
-		}
 	}
 }
 
-/* ^Z: the terminal is restored, and set up again by SIGCONT. */
+/* ^Z: the terminal is restored, and set up again by SIGCONT. Then the terminal hangs up. */
 TEST_F(screen, stops)
 {
 	int status;
 
-	on_terminal(&self->s, ARGS("top", "-d1h"));
-	see_until(&self->s, REMOTE);
-	ASSERT_EQ(1, write(self->s.master, "\032", 1));
-	ASSERT_EQ(self->s.pid, waitpid(self->s.pid, &status, WUNTRACED));
+	ON_TERMINAL("top", "-d1h");
+	see_until(REMOTE);
+	type("\032");
+	ASSERT_EQ(result.pid, waitpid(result.pid, &status, WUNTRACED));
 	ASSERT_TRUE(WIFSTOPPED(status));
-	while (see(&self->s, 0))
-		;
-	EXPECT_TRUE(given_back(&self->s));
-	forget(&self->s);
-	kill(self->s.pid, SIGCONT);
-	see_until(&self->s, "\033[?1049h");
-	see_until(&self->s, REMOTE);
-	EXPECT_FALSE(same_terminal(&self->s));
-	ASSERT_EQ(1, write(self->s.master, "q", 1));
-	EXPECT_EQ(0, leave(&self->s));
-	EXPECT_TRUE(given_back(&self->s));
+	EXPECT_TRUE(given_back());
+	forget();
+	kill(result.pid, SIGCONT);
+	see_until("\033[?1049h");
+	see_until(REMOTE);
+	EXPECT_FALSE(same_terminal());
+	close(slave);
+	close(master);
+	slave = -1;
+	master = -1;
+	EXPECT_EQ(128 + SIGHUP, reap(result.pid));
 }
 
-/* The terminal hangs up. */
-TEST_F(screen, terminal_goes)
-{
-	on_terminal(&self->s, ARGS("top", "-d1h"));
-	see_until(&self->s, REMOTE);
-	close(self->s.slave);
-	close(self->s.master);
-	self->s.slave = -1;
-	self->s.master = -1;
-	EXPECT_EQ(128 + SIGHUP, reap(self->s.pid));
-}
-
+/* Colours are left out if they are not wanted, or not there; JSON stays JSON. */
 TEST_F(screen, plain)
 {
+	ON_TERMINAL("stat");
+	EXPECT_EQ(0, leave());
+	EXPECT_NE(NULL, strstr(result.out, "\033[1m"));
+	ON_TERMINAL("top", "-d10ms", "-n1", "--json");
+	EXPECT_EQ(0, leave());
+	EXPECT_NE(NULL, json_end(result.out));
 	setenv("NO_COLOR", "1", 1);
-	on_terminal(&self->s, ARGS("top", "-d10ms", "-n2"));
-	EXPECT_EQ(0, leave(&self->s));
-	EXPECT_EQ(NULL, strstr(self->s.seen, "\033[7m"));
-	EXPECT_TRUE(given_back(&self->s));
-	forget(&self->s);
-	on_terminal(&self->s, ARGS("stat"));
-	EXPECT_EQ(0, leave(&self->s));
-	EXPECT_EQ(NULL, strchr(self->s.seen, '\033'));
+	ON_TERMINAL("top", "-d10ms", "-n2");
+	EXPECT_EQ(0, leave());
+	EXPECT_EQ(NULL, strstr(result.out, "\033[7m"));
+	EXPECT_TRUE(given_back());
+	ON_TERMINAL("stat");
+	EXPECT_EQ(0, leave());
+	EXPECT_EQ(NULL, strchr(result.out, '\033'));
 	unsetenv("NO_COLOR");
-	forget(&self->s);
-	on_terminal(&self->s, ARGS("stat"));
-	EXPECT_EQ(0, leave(&self->s));
-	EXPECT_NE(NULL, strstr(self->s.seen, "\033[1m"));
-	/* A dumb terminal gets plain blocks, and JSON stays JSON. */
-	forget(&self->s);
-	on_terminal(&self->s, ARGS("top", "-d10ms", "-n1", "--json"));
-	EXPECT_EQ(0, leave(&self->s));
-	EXPECT_TRUE(json_valid(self->s.seen));
 	setenv("TERM", "dumb", 1);
-	forget(&self->s);
-	on_terminal(&self->s, ARGS("top", "-d10ms", "-n2"));
-	EXPECT_EQ(0, leave(&self->s));
-	EXPECT_EQ(NULL, strchr(self->s.seen, '\033'));
-	EXPECT_NE(NULL, strstr(self->s.seen, "WHEEL"));
+	ON_TERMINAL("top", "-d10ms", "-n2");
+	EXPECT_EQ(0, leave());
+	EXPECT_EQ(NULL, strchr(result.out, '\033'));
+	EXPECT_NE(NULL, strstr(result.out, "WHEEL"));
 }
 
 /* The module of "idle". tests/tools has its wrong arguments. */
@@ -1429,21 +1347,12 @@ TEST_F(idle, rules)
 /* What only the kernel can refuse. */
 TEST_F(idle, refused)
 {
-	char port[16];
-	int i;
-
 	EXPECT_FAILURE(1, "8080: no such rule (there are: none)", "idle", "del", "8080");
 	EXPECT_RUN(0, "idle", "add", "1", "60");
 	EXPECT_FAILURE(1, "idle: 1: there is a rule already", "idle", "add", "1", "5m", "--reset");
 	EXPECT_FAILURE(1, "127.0.0.1:1: no such rule (there are: 1)", "idle", "del", "127.0.0.1:1");
 	/* With the kernel's own words. */
 	EXPECT_FAILURE(1, "0.0.0.0:1: no address; a rule for", "idle", "add", "0.0.0.0:1", "5m");
-	for (i = 2; i <= 256; i++) {
-		snprintf(port, sizeof(port), "%d", i);
-		EXPECT_RUN(0, "idle", "add", port, "60");
-	}
-	EXPECT_RUN(0, "idle", "list");
-	EXPECT_EQ(1 + 256, count_lines(result.out));
 }
 
 /* Root of a user namespace, with a network namespace of its own. */
@@ -1480,24 +1389,6 @@ TEST_F(idle, rights)
 	ASSERT_EQ(0, chmod(DEVICE, 0600));
 	EXPECT_STATUS(0);
 	EXPECT_IN(result.out, "hwtimer_idle_closed_total{rule=\"80\"} 0\n");
-}
-
-TEST_F(idle, namespaces)
-{
-	int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-
-	EXPECT_RUN(0, "idle", "add", "80", "60");
-	ASSERT_EQ(0, unshare(CLONE_NEWNET));
-	EXPECT_RUN(0, "idle", "add", "81", "60");
-	EXPECT_FAILURE(1, "80: no such rule (there are: 81)", "idle", "del", "80");
-	EXPECT_RUN(0, "idle", "list");
-	EXPECT_EQ(2, count_lines(result.out));
-	EXPECT_EQ(0, strncmp(line_of(result.out, 1), "81 ", 3));
-	ASSERT_EQ(0, setns(here, CLONE_NEWNET));
-	close(here);
-	EXPECT_RUN(0, "idle", "list");
-	EXPECT_EQ(2, count_lines(result.out));
-	EXPECT_EQ(0, strncmp(line_of(result.out, 1), "80 ", 3));
 }
 
 /* A connection to port 8080 of 127.0.0.1 that says nothing; @port is that of the client. */
