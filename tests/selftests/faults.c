@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Fault injection: each allocation, and each copy from and to the program, fails once, in every
- * call of /dev/hwtimer, and while the module is loaded (tests/kunit does it for the API of
- * other modules). The nth of a call fails, from the first until a call completes without a failure
- * (/proc/PID/fail-nth); then again with all later allocations failing, too
- * (/proc/PID/make-it-fail).
+ * Fault injection: each allocation fails once, in every call of /dev/hwtimer that allocates, and
+ * while the module is loaded (tests/kunit does it for the API of other modules); so does each copy
+ * from and to the program there. The nth of a call fails, from the first until a call completes
+ * without a failure (/proc/PID/fail-nth); then again with all later allocations failing, too
+ * (/proc/PID/make-it-fail). calls.c and abi.c have memory of the program that is not accessible.
  *
  * A call that failed has returned a documented error, has left everything as it was, and works
  * when repeated. Kernels without fault injection skip all of it.
@@ -20,7 +20,6 @@
 /* More than the allocations and copies of any call. */
 #define MOST		5000U
 
-#define BACKLOG		40	/* read() copies 8 records at a time */
 #define SLOTS		256
 /* So many timeouts fit in a page. */
 #define PAGE		64
@@ -31,10 +30,8 @@
  * @kept: a timeout that is pending in it, or 0
  * @pending: how many there are before the call
  * @slots: of a table: likewise
- * @id: the timeout on which the call operates
+ * @id: the timeout that the call has scheduled
  * @mapping: the mapping that the call created
- * @records: records that the call read
- * @ret: what the call that succeeded returned
  */
 struct world {
 	int fd;
@@ -43,8 +40,6 @@ struct world {
 	__u32 slots;
 	__u64 id;
 	void *mapping;
-	struct hwtimer_record records[BACKLOG];
-	int ret;
 };
 
 /**
@@ -222,23 +217,24 @@ static bool try_nth(const struct call *c, const struct victim *self, unsigned in
 {
 	struct world w = { .fd = -1 };
 	bool failed;
+	int ret;
 
 	if (c->prepare)
 		c->prepare(&w);
 	fail_from_now(self);
-	w.ret = c->make(&w);
+	ret = c->make(&w);
 	failed = has_failed(self);
-	if (w.ret < 0) {
-		if (!failed || !may_fail(c, w.ret))
-			die("failure %u: %d (%s)", nth, w.ret, strerror(-w.ret));
+	if (ret < 0) {
+		if (!failed || !may_fail(c, ret))
+			die("failure %u: %d (%s)", nth, ret, strerror(-ret));
 		++*refused;
 		if (c->undone)
 			c->undone(&w);
 		else
 			check_undone(&w);
-		w.ret = c->make(&w);
-		if (w.ret < 0)
-			die("failure %u: the second call: %d (%s)", nth, w.ret, strerror(-w.ret));
+		ret = c->make(&w);
+		if (ret < 0)
+			die("failure %u: the second call: %d (%s)", nth, ret, strerror(-ret));
 	}
 	c->done(&w);
 	close_world(&w);
@@ -252,7 +248,7 @@ static bool try_nth(const struct call *c, const struct victim *self, unsigned in
  */
 static void try_each(struct __test_metadata *_metadata, const struct call *c)
 {
-	struct victim self = must_open_victim(my_tid());
+	struct victim self = must_open_victim(getpid());
 	unsigned int failures = 0, refused = 0, pass;
 
 	for (pass = 0; pass < 2 && (!pass || quick_or(refused < c->fewest, 1)); pass++) {
@@ -290,15 +286,8 @@ FIXTURE_VARIANT(faults)
 	bool rest;
 };
 
-FIXTURE_VARIANT_ADD(faults, one)
-{
-	.rest = false,
-};
-
-FIXTURE_VARIANT_ADD(faults, rest)
-{
-	.rest = true,
-};
+FIXTURE_VARIANT_ADD(faults, one) { false };
+FIXTURE_VARIANT_ADD(faults, rest) { true };
 
 FIXTURE_SETUP(faults)
 {
@@ -436,8 +425,6 @@ static void scheduled(struct world *w)
 	check(!calls_cancel(w->fd, w->id));
 }
 
-FAULTS(schedule, one_pending, make_schedule, NULL, scheduled, { EFAULT }, 2)
-
 /* It does the SETUP, which may remain; but not the timeout. */
 static void not_scheduled(struct world *w)
 {
@@ -458,231 +445,6 @@ static void full_page(struct world *w)
 }
 
 FAULTS(schedule_another_page, full_page, make_schedule, NULL, scheduled, { EFAULT, ENOMEM }, 3)
-
-/* A timeout due at once: if the call fails, it must not expire. */
-static int make_due(struct world *w)
-{
-	struct hwtimer_schedule s = { .user_data = 1 };
-	int ret = hwt_ioctl(w->fd, HWTIMER_IOC_SCHEDULE, &s);
-
-	w->id = s.id;
-	return ret;
-}
-
-static void was_due(struct world *w)
-{
-	struct hwtimer_record rec;
-
-	check(poll_in(w->fd, -1) == POLLIN);
-	check(calls_read(w->fd, &rec, 1) == 1 && rec.id == w->id && rec.user_data == 1);
-	expire_kept(w);
-}
-
-FAULTS(schedule_due, one_pending, make_due, NULL, was_due, { EFAULT }, 2)
-
-/* TOUCH, CANCEL, QUERY, INFO, STATS, LIST and WHEELS */
-static int make_touch(struct world *w)
-{
-	return calls_touch(w->fd, w->kept, 2 * FAR);
-}
-
-static __u64 kept_deadline(struct world *w)
-{
-	struct hwtimer_query q = { .id = w->kept };
-
-	check(!ioctl(w->fd, HWTIMER_IOC_QUERY, &q));
-	return q.deadline_ns;
-}
-
-static void not_touched(struct world *w)
-{
-	check_undone(w);
-	check(kept_deadline(w) <= now_ns() + FAR);
-}
-
-static void touched(struct world *w)
-{
-	check(kept_deadline(w) > now_ns() + FAR);
-	expire_kept(w);
-}
-
-FAULTS(touch, one_pending, make_touch, not_touched, touched, { EFAULT }, 1)
-
-static int make_cancel(struct world *w)
-{
-	return calls_cancel(w->fd, w->kept);
-}
-
-static void cancelled(struct world *w)
-{
-	check(!must_stats(w->fd).pending);
-	check(calls_cancel(w->fd, w->kept) == -ENOENT);
-}
-
-FAULTS(cancel, one_pending, make_cancel, NULL, cancelled, { EFAULT }, 1)
-
-static void asked(struct world *w)
-{
-	check(!w->ret);
-	check_undone(w);
-	expire_kept(w);
-}
-
-static int make_query(struct world *w)
-{
-	return hwt_ioctl(w->fd, HWTIMER_IOC_QUERY, &(struct hwtimer_query){ .id = w->kept });
-}
-
-FAULTS(query, one_pending, make_query, NULL, asked, { EFAULT }, 2)
-
-static int make_info(struct world *w)
-{
-	return hwt_ioctl(w->fd, HWTIMER_IOC_INFO, &(struct hwtimer_info){ });
-}
-
-FAULTS(info, one_pending, make_info, NULL, asked, { EFAULT }, 1)
-
-static int make_stats(struct world *w)
-{
-	return hwt_ioctl(w->fd, HWTIMER_IOC_STATS, &(struct hwtimer_stats){ });
-}
-
-FAULTS(stats, one_pending, make_stats, NULL, asked, { EFAULT }, 1)
-
-static int make_list(struct world *w)
-{
-	struct hwtimer_query q;
-	struct hwtimer_list l = { .entries = (uintptr_t)&q, .size = sizeof(q), .count = 1 };
-
-	return hwt_ioctl(w->fd, HWTIMER_IOC_LIST, &l);
-}
-
-FAULTS(list, one_pending, make_list, NULL, asked, { EFAULT }, 3)
-
-static int make_wheels(struct world *w)
-{
-	struct hwtimer_wheel_info info;
-	struct hwtimer_list l = { .entries = (uintptr_t)&info, .size = sizeof(info), .count = 1 };
-
-	return hwt_ioctl(w->fd, HWTIMER_IOC_WHEELS, &l);
-}
-
-FAULTS(wheels, one_pending, make_wheels, NULL, asked, { EFAULT }, 2)
-
-/* A short read is no error, and its content is correct. */
-static int read_whole(const char *path)
-{
-	char buf[4096];
-	ssize_t len;
-	int fd, ret;
-
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	do {
-		len = read(fd, buf, sizeof(buf));
-	} while (len > 0);
-	ret = len < 0 ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
-static int make_fdinfo(struct world *w)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", w->fd);
-	return read_whole(path);
-}
-
-FAULTS(fdinfo, one_pending, make_fdinfo, NULL, asked, { EFAULT, ENOMEM }, 3)
-
-static int make_contexts(struct world *w)
-{
-	(void)w;
-	return read_whole(CONTEXTS);
-}
-
-FAULTS(debugfs_contexts, one_pending, make_contexts, NULL, asked, { EFAULT, ENOMEM }, 3)
-
-/* read(), poll(), epoll */
-static void backlog(struct world *w)
-{
-	one_pending(w);
-	arm_many(w->fd, BACKLOG, 0);
-	w->pending += BACKLOG;
-	check(poll_in(w->fd, -1) == POLLIN);
-	/* All of them are due. */
-	wait_until(now_ns() + 3 * NSEC_PER_MSEC);
-}
-
-static int make_read(struct world *w)
-{
-	return calls_read(w->fd, w->records, BACKLOG);
-}
-
-/* Each is read once. */
-static void all_read(struct world *w)
-{
-	bool seen[BACKLOG] = { 0 };
-	unsigned int i;
-	int n;
-
-	for (n = w->ret; n < BACKLOG; n += w->ret) {
-		w->ret = calls_read(w->fd, w->records + n, BACKLOG - n);
-		check(w->ret > 0);
-	}
-	for (i = 0; i < BACKLOG; i++) {
-		const struct hwtimer_record *r = &w->records[i];
-
-		check(r->kind == HWTIMER_KIND_EXPIRED && r->taken_ns >= r->deadline_ns);
-		check(r->user_data < BACKLOG && !seen[r->user_data]);
-		seen[r->user_data] = true;
-	}
-	expire_kept(w);
-	check(!must_stats(w->fd).pending);
-}
-
-FAULTS(read, backlog, make_read, NULL, all_read, { EFAULT }, 1)
-
-static int make_poll(struct world *w)
-{
-	struct pollfd pfd = { .fd = w->fd, .events = POLLIN };
-	int ret = poll(&pfd, 1, 0);
-
-	if (ret == 1)
-		check(pfd.revents == POLLIN);
-	return ret < 0 ? -errno : ret;
-}
-
-static int make_epoll(struct world *w)
-{
-	struct epoll_event e = { .events = EPOLLIN };
-	int fd = epoll_create1(EPOLL_CLOEXEC), ret;
-
-	if (fd < 0)
-		return -errno;
-	ret = epoll_ctl(fd, EPOLL_CTL_ADD, w->fd, &e);
-	if (!ret)
-		ret = epoll_wait(fd, &e, 1, 0);
-	if (ret < 0)
-		ret = -errno;
-	close(fd);
-	return ret;
-}
-
-/* Events are reported, and nothing changes. */
-static void polled(struct world *w)
-{
-	check(w->ret == 1);
-	check_undone(w);
-	w->ret = 0;
-	all_read(w);
-}
-
-FAULTS(poll, backlog, make_poll, NULL, polled, { EFAULT, ENOMEM }, 1)
-
-FAULTS(epoll, backlog, make_epoll, NULL, polled, { EFAULT, ENOMEM }, 3)
 
 /* GROW: the copies, a ring, and pages */
 static void a_table(struct world *w)
@@ -735,61 +497,21 @@ static void mapped(struct world *w)
 
 FAULTS(mmap, a_table, make_mmap, NULL, mapped, { ENOMEM }, 2)
 
-/* close(), which cannot fail. */
-static int make_close(struct world *w)
-{
-	int fd = w->fd;
-
-	w->fd = -1;
-	return close(fd) ? -errno : 0;
-}
-
-static void closed(struct world *w)
-{
-	(void)w;
-	check(!contexts());
-}
-
-FAULTS(close_calls, backlog, make_close, NULL, closed, { 0 }, 0)
-
-FAULTS(close_table, a_table, make_close, NULL, closed, { 0 }, 0)
-
-/* Loading and unloading, with one failure each. */
-FIXTURE(modules)
-{
-};
-
-FIXTURE_SETUP(modules)
-{
-	if (!faults_on_demand(false))
-		SKIP(return, "this kernel has no fault injection");
-	prepare_process();
-}
-
-FIXTURE_TEARDOWN(modules)
-{
-	release_process();
-}
-
 /* Load from memory, so that the module's own allocations fail, and not the reading of the file. */
 static void *image;
 static size_t image_size;
 
 static void must_read_image(void)
 {
-	const char *dir = getenv("MODULES") ?: "/modules";
-	char path[PATH_MAX];
+	int fd = open("/modules/" MODULE ".ko", O_RDONLY | O_CLOEXEC);
 	struct stat st;
-	int fd;
 
-	snprintf(path, sizeof(path), "%s/%s.ko", dir, MODULE);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st))
-		die("%s: %s", path, strerror(errno));
+		die(MODULE ".ko: %s", strerror(errno));
 	image_size = st.st_size;
 	image = must_alloc(1, image_size);
 	if (read(fd, image, image_size) != st.st_size)
-		die("%s: %s", path, strerror(errno));
+		die(MODULE ".ko: %s", strerror(errno));
 	close(fd);
 }
 
@@ -810,7 +532,7 @@ static int make_load(struct world *w)
  */
 static unsigned int failures_before_module(void)
 {
-	struct victim self = must_open_victim(my_tid());
+	struct victim self = must_open_victim(getpid());
 	char text[16] = { 0 };
 	int ret;
 
@@ -846,8 +568,11 @@ static void is_loaded_and_works(struct world *w)
 	not_loaded(w);
 }
 
-/* There are hundreds, and loading is slow: skip up to 15 at a time, or none with ALL=1. */
-TEST_F(modules, load)
+/*
+ * Loading and unloading, with one failure each. There are hundreds, and loading is slow: skip up to
+ * 15 at a time, or none with ALL=1.
+ */
+TEST(loading)
 {
 	static const struct call call = {
 		.make = make_load, .undone = not_loaded, .done = is_loaded_and_works,
@@ -855,9 +580,13 @@ TEST_F(modules, load)
 		.errors = { ENOMEM, EFAULT },
 	};
 	unsigned int stride = getenv("ALL") ? 1 : 16, failures = 0, refused = 0;
-	struct victim us = must_open_victim(my_tid());
 	__u64 random = seed();
+	struct victim us;
 
+	if (!faults_on_demand(false))
+		SKIP(return, "this kernel has no fault injection");
+	prepare_process();
+	us = must_open_victim(getpid());
 	must_read_image();
 	if (unload(MODULE))
 		die("cannot unload " MODULE);
@@ -871,6 +600,7 @@ TEST_F(modules, load)
 	printf("# %u failures, %u of them reported\n", failures, refused);
 	EXPECT_LE(10, refused);
 	EXPECT_EQ(0, load(MODULE, ""));
+	release_process();
 }
 
 TEST_HARNESS_MAIN
