@@ -3,13 +3,14 @@
  * hwtimer_remote: a wheel whose timeouts a program arms, touches and cancels, so that it can look
  * at the wheel from outside.
  *
- *	insmod hwtimer_remote.ko [tick_ns=N] [slots=N] [levels=N] [boottime=1] [others=N]
+ *	insmod hwtimer_remote.ko [tick_ns=N] [slots=N] [levels=N] [boottime=1] [others=N] [call_ms=N]
  *	echo "arm FIRST COUNT DELAY STEP" >/sys/module/hwtimer_remote/parameters/command
  *
  * arms COUNT timeouts from number FIRST on: the first one for DELAY ns from now, and each of the
  * others STEP ns later than the one before. "touch" has the same arguments, "cancel FIRST COUNT"
  * and "stop" have not. DELAY -1 never comes.
  */
+#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/list.h>
 #include <linux/minmax.h>
@@ -42,11 +43,16 @@ static unsigned int others;
 module_param(others, uint, 0444);
 MODULE_PARM_DESC(others, "how many wheels there are besides, without timeouts (default 0)");
 
+static unsigned int call_ms;
+module_param(call_ms, uint, 0444);
+MODULE_PARM_DESC(call_ms, "how long a callback takes, in ms (default 0)");
+
 static struct hwtimer_wheel *wheel, *other[OTHERS];
 static struct hwtimer_timeout timeouts[TIMEOUTS];
 
 static void remote_fired(struct hwtimer_timeout *t)
 {
+	mdelay(call_ms);
 }
 
 static int remote_one(const char *what, struct hwtimer_timeout *t, u64 deadline)

@@ -281,6 +281,20 @@ TEST(buckets_of_levels)
 	EXPECT_EQ(0, unload(REMOTE));
 }
 
+/* While one callback follows the other, other tasks run. Promise 10. */
+TEST(burst)
+{
+	const unsigned int n = 400;
+	__u64 expired;
+
+	ASSERT_EQ(0, load(REMOTE, "call_ms=1"));
+	ASSERT_EQ(0, tell_remote("arm 0 %u 0", n));
+	eventually((expired = must_wheel_value(REMOTE, "expired")));
+	EXPECT_GT(n, expired);
+	eventually(must_wheel_value(REMOTE, "expired") == n);
+	EXPECT_EQ(0, unload(REMOTE));
+}
+
 /* Files of a wheel that is gone can still be read. */
 TEST_F(wheel, outlived)
 {
@@ -300,122 +314,6 @@ TEST_F(wheel, outlived)
 	close(stats);
 	close(buckets);
 	ASSERT_EQ(0, load(REMOTE, ""));
-}
-
-/* Reading while everything changes. */
-static atomic_bool busy;
-
-/* Timeouts of a wheel that stays. */
-static void *change(void *arg)
-{
-	while (atomic_load(&busy)) {
-		if (tell_remote("arm 0 4000 0 1000") || tell_remote("arm 4000 500 %llu", FAR) ||
-		    tell_remote("cancel 4000 500"))
-			die("the wheel is gone");
-	}
-	return arg;
-}
-
-/* A wheel that comes and goes. */
-static void *come_and_go(void *arg)
-{
-	while (atomic_load(&busy)) {
-		if (load(arg, ""))
-			die("load");
-		usleep(1000);
-		eventually(!unload(arg));
-	}
-	return arg;
-}
-
-struct file_reader {
-	pthread_t thread;
-	unsigned int reads, gone, bad;
-};
-
-/* Read @wheel/@file; NULL if it disappears. */
-static char *slurp_if_there(const char *wheel, const char *file, struct file_reader *l)
-{
-	char path[PATH_MAX], *text = must_alloc(1, 65536);
-	size_t size = 0;
-	ssize_t ret = -1;
-	int fd;
-
-	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/%s", wheel, file);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		while ((ret = read(fd, text + size, 65535 - size)) > 0)
-			size += ret;
-		close(fd);
-	}
-	l->reads++;
-	if (!ret && size < 65535)
-		return text;
-	free(text);
-	l->gone++;
-	/* This one does not disappear. */
-	if (!strcmp(wheel, REMOTE))
-		l->bad++;
-	return NULL;
-}
-
-static void *keep_reading(void *arg)
-{
-	struct file_reader *l = arg;
-
-	while (atomic_load(&busy)) {
-		DIR *dir = opendir(HWT_DEBUGFS);
-		struct dirent *entry;
-
-		while (dir && (entry = readdir(dir))) {
-			struct stats s;
-
-			if (entry->d_name[0] == '.' || !strcmp(entry->d_name, "contexts"))
-				continue;
-			s.text = slurp_if_there(entry->d_name, "stats", l);
-			if (s.text && !parse(&s))
-				l->bad++;
-			free(s.text);
-			free(slurp_if_there(entry->d_name, "buckets", l));
-		}
-		if (dir)
-			closedir(dir);
-	}
-	return NULL;
-}
-
-TEST_F(wheel, under_load)
-{
-	static char *const others[] = { "quickstart_module", "leases_module" };
-	struct file_reader readers[2] = { 0 };
-	pthread_t changer, comers[2];
-	struct stats s;
-	int i;
-
-	atomic_store(&busy, true);
-	start(&changer, change, NULL);
-	for (i = 0; i < 2; i++) {
-		start(&comers[i], come_and_go, others[i]);
-		start(&readers[i].thread, keep_reading, &readers[i]);
-	}
-	wait_until(now_ns() + quick_or(1, 5) * NSEC_PER_SEC);
-	eventually(readers[0].reads > 100 && readers[1].reads > 100);
-	atomic_store(&busy, false);
-	for (i = 0; i < 2; i++) {
-		pthread_join(comers[i], NULL);
-		pthread_join(readers[i].thread, NULL);
-		printf("# %u reads, %u of files that had gone\n", readers[i].reads,
-		       readers[i].gone);
-		EXPECT_EQ(0, readers[i].bad);
-	}
-	pthread_join(changer, NULL);
-	/* At rest, the counters add up. */
-	eventually(!must_wheel_value(REMOTE, "pending"));
-	ASSERT_EQ(0, tell_remote("stop"));
-	s = must_wheel_stats(REMOTE);
-	EXPECT_TRUE(adds_up(&s));
-	EXPECT_EQ(number(&s, "expired"), lateness_sum(&s));
-	EXPECT_EQ(number(&s, "filed"), must_sum_buckets(REMOTE, number(&s, "slots")));
 }
 
 /* The keys of /proc/self/fdinfo/N are exactly these, in this order, and what they say is true. */
@@ -637,24 +535,6 @@ TEST_F(wheel, capabilities)
 		expect(-EPERM, find_wheel(REMOTE, &w));
 	}
 	ASSERT_EQ(0, chmod(DEVICE, 0600));
-}
-
-/* A wheel that stays is listed once, whichever others come and go meanwhile. */
-TEST_F(wheel, others_come_and_go)
-{
-	static char *const others[] = { "quickstart_module", "leases_module" };
-	struct hwtimer_wheel_info w;
-	pthread_t comers[2];
-	unsigned int i;
-
-	atomic_store(&busy, true);
-	for (i = 0; i < 2; i++)
-		start(&comers[i], come_and_go, others[i]);
-	for (i = 0; i < quick_or(300, 3000); i++)
-		ASSERT_EQ(1, find_wheel(REMOTE, &w));
-	atomic_store(&busy, false);
-	for (i = 0; i < 2; i++)
-		pthread_join(comers[i], NULL);
 }
 
 TEST_HARNESS_MAIN

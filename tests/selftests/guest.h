@@ -27,38 +27,38 @@ static inline void expect_(const char *file, int line, long expected, long seen)
 	_exit(1);
 }
 
+/* The state of a thread: of /proc/TID/stat, "TID (name) S ...". */
+static inline char task_state(pid_t tid)
+{
+	char path[64], *text, state;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
+	text = must_slurp(path);
+	state = strrchr(text, ')')[2];
+	free(text);
+	return state;
+}
+
 /*
  * Does thread @tid sleep in system call @nr? User-Mode Linux does not say in which call a thread
  * sleeps; there any sleep counts, as the tests' threads sleep nowhere else.
  */
 static inline bool sleeps_in(pid_t tid, long nr)
 {
-	bool named = !access("/proc/self/syscall", F_OK);
-	char path[64], text[256], *state;
-	ssize_t len;
+	char path[64], text[256] = "";
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", tid, named ? "syscall" : "stat");
+	if (access("/proc/self/syscall", F_OK))
+		return task_state(tid) == 'S';
+	/* "running", or the number and the arguments */
+	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		die("%s: %s", path, strerror(errno));
-	len = read(fd, text, sizeof(text) - 1);
+	if (read(fd, text, sizeof(text) - 1) <= 0)
+		*text = '-';
 	close(fd);
-	if (len <= 0)
-		return false;
-	text[len] = 0;
-	if (!named) {
-		/* "TID (name) S ..." */
-		state = strrchr(text, ')');
-		return state && !strncmp(state, ") S", 3);
-	}
-	/* "running", or the number and the arguments */
-	return strchr("0123456789", text[0]) && strtol(text, NULL, 10) == nr;
-}
-
-static inline pid_t my_tid(void)
-{
-	return syscall(SYS_gettid);
+	return strchr("0123456789", *text) && strtol(text, NULL, 10) == nr;
 }
 
 /* A value of the wheel's stats in debugfs. */
@@ -222,48 +222,6 @@ static inline int tell_remote(const char *fmt, ...)
 	vsnprintf(line, sizeof(line), fmt, args);
 	va_end(args);
 	return write_file("/sys/module/" REMOTE "/parameters/command", line);
-}
-
-/* A module with cases of its own (tests/guest). It is in $MODULES or /modules. */
-#define GUEST		"hwtimer_guest"
-
-/* Print the module's messages since @kmsg was opened, as comments. */
-static inline void show_guest(int kmsg)
-{
-	char record[8192], *text;
-	ssize_t len;
-
-	while ((len = read(kmsg, record, sizeof(record) - 1)) > 0 || errno == EPIPE) {
-		if (len <= 0)
-			continue;
-		record[len] = 0;
-		text = strchr(record, ';');
-		if (!text || strncmp(text + 1, GUEST ":", strlen(GUEST ":")))
-			continue;
-		text[strcspn(text, "\n")] = 0;
-		printf("# %s\n", text + 1);
-	}
-	fflush(stdout);
-}
-
-/* Returns 0, or the error of insmod. @more has parameters of the case. */
-static inline int run_guest(const char *name, const char *clock, const char *more)
-{
-	int kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC), ret, left;
-	char line[256];
-
-	if (kmsg < 0 || lseek(kmsg, 0, SEEK_END) < 0)
-		die("/dev/kmsg: %s", strerror(errno));
-	snprintf(line, sizeof(line), "case=%s clock=%s %s", name, clock, more);
-	ret = load(GUEST, line);
-	show_guest(kmsg);
-	close(kmsg);
-	if (ret)
-		return ret;
-	left = unload(GUEST);
-	if (left)
-		die("cannot unload " GUEST ": %s", strerror(-left));
-	return 0;
 }
 
 #endif /* GUEST_H */

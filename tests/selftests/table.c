@@ -2,8 +2,8 @@
 /*
  * /dev/hwtimer, contexts by a table: the protocol, as lib/table.h has it.
  */
+#include "calls.h"
 #include "cgroup.h"
-#include "common.h"
 
 #include "../../lib/table.h"
 
@@ -85,28 +85,19 @@ static __u64 take(struct table *t, __u32 *index)
 	return word;
 }
 
-static struct hwtimer_stats stats(struct table *t)
-{
-	struct hwtimer_stats s;
-
-	if (ioctl(t->fd, HWTIMER_IOC_STATS, &s))
-		die("STATS");
-	return s;
-}
-
 TEST_F(table, expires_once)
 {
 	__u32 i;
 
 	ASSERT_EQ(0, poll_in(self->t.fd, 0));
 	ASSERT_EQ(0, arm(&self->t, 5, 10 * NSEC_PER_MSEC, 77));
-	ASSERT_EQ(1, stats(&self->t).pending);
+	ASSERT_EQ(1, must_stats(self->t.fd).pending);
 	ASSERT_EQ(77, take(&self->t, &i) & TABLE_ARMING);
 	ASSERT_EQ(5, i);
 	ASSERT_EQ(0, take_now(&self->t, &i));
 	ASSERT_EQ(0, poll_in(self->t.fd, 0));
 	ASSERT_EQ(-ENOENT, table_cancel(&self->t, 5, 77));
-	ASSERT_EQ(0, stats(&self->t).pending);
+	ASSERT_EQ(0, must_stats(self->t.fd).pending);
 	/* Now the kernel expects nothing, and has to be told. */
 	ASSERT_EQ(0, arm(&self->t, 5, 10 * NSEC_PER_MSEC, 78));
 	ASSERT_EQ(78, take(&self->t, &i) & TABLE_ARMING);
@@ -182,14 +173,14 @@ TEST_F(table, needs_no_kernel)
 
 	ASSERT_EQ(0, arm(t, 0, FAR, 1));
 	ASSERT_EQ(0, table_enter(t));
-	before = stats(t);
+	before = must_stats(t->fd);
 	for (i = 2; i < 10000; i++) {
 		ASSERT_EQ(0, table_cancel(t, 0, i - 1));
 		ASSERT_EQ(0, arm(t, 0, FAR + i * NSEC_PER_MSEC, i));
 		ASSERT_EQ(0, touch(t, 0, FAR + 2 * i * NSEC_PER_MSEC, i));
 	}
-	ASSERT_EQ(before.runs, stats(t).runs);
-	ASSERT_EQ(before.looks, stats(t).looks);
+	ASSERT_EQ(before.runs, must_stats(t->fd).runs);
+	ASSERT_EQ(before.looks, must_stats(t->fd).looks);
 	ASSERT_EQ(HWTIMER_LINK_END, t->head->pushed);
 }
 
@@ -227,29 +218,6 @@ TEST_F(table, due_beside_pushed)
 	ASSERT_EQ(POLLIN, poll_in(t->fd, 0));
 	/* This one was pushed first, and comes last. */
 	ASSERT_NE(HWTIMER_LINK_NONE, table_load(&t->slot[1].next));
-}
-
-/* What is moved wakes no program. */
-TEST_F(table, wakes_for_nothing)
-{
-	struct epoll_event event = { .events = EPOLLIN }, got;
-	int ep = epoll_create1(EPOLL_CLOEXEC);
-	struct table *t = &self->t;
-	__u32 i;
-
-	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, t->fd, &event));
-	for (i = 0; i < 200; i++)
-		ASSERT_EQ(0, arm(t, i, 20 * NSEC_PER_MSEC, 1));
-	for (i = 0; i < 200; i++)
-		ASSERT_EQ(0, touch(t, i, FAR, 1));
-	ASSERT_EQ(0, arm(t, 200, 60 * NSEC_PER_MSEC, 1));
-	ASSERT_EQ(1, epoll_wait(ep, &got, 1, -1));
-	ASSERT_NE(0, take_now(t, &i));
-	ASSERT_EQ(200, i);
-	/* Some timers went off, for slices; the program saw none of that. */
-	ASSERT_GE(20, stats(t).timers);
-	ASSERT_EQ(1, stats(t).records);
-	close(ep);
 }
 
 /* Its clock is ahead by more than the machine is up: what is to be done now is done now. */
@@ -297,14 +265,14 @@ TEST_F(table, crowd)
 	ASSERT_EQ(grow.slots, t->slots);
 	for (i = 1; i < n; i++)
 		ASSERT_EQ(0, table_arm(t, i, table_word(due, 1)));
-	ASSERT_EQ(n, stats(t).pending);
+	ASSERT_EQ(n, must_stats(t->fd).pending);
 	for (k = 0; k < n; k++) {
 		take(t, &i);
 		ASSERT_EQ(0, seen[i]);
 		seen[i] = 1;
 		ASSERT_TRUE(k || !i);
 	}
-	ASSERT_EQ(0, stats(t).pending);
+	ASSERT_EQ(0, must_stats(t->fd).pending);
 	ASSERT_EQ(0, poll_in(t->fd, 0));
 	free(seen);
 }
@@ -350,53 +318,22 @@ TEST_F(table, slices)
 
 	ASSERT_EQ(0, hwt_ioctl(t->fd, HWTIMER_IOC_GROW, &grow));
 	ASSERT_EQ(0, table_map(t));
-	before = stats(t);
+	before = must_stats(t->fd);
 	/* One is due before all others are armed: later ones make no call. */
 	for (i = 0; i < 4096; i++)
 		ASSERT_EQ(0, arm(t, i, i ? 2 * NSEC_PER_SEC : NSEC_PER_SEC, 1));
 	ASSERT_EQ(0, table_enter(t));
-	after = stats(t);
+	after = must_stats(t->fd);
 	ASSERT_LE(4096, after.looks - before.looks);
 	ASSERT_GE(64 * (after.runs - before.runs), after.looks - before.looks);
 	wait_until(now_ns() + 3 * NSEC_PER_SEC);
-	before = stats(t);
+	before = must_stats(t->fd);
 	ASSERT_EQ(0, table_enter(t));
-	after = stats(t);
+	after = must_stats(t->fd);
 	ASSERT_LE(4096, after.looks - before.looks);
 	ASSERT_GE(64 * (after.runs - before.runs), after.looks - before.looks);
 	/* A step of a full bucket may be the end of a slice, and so is the end. */
 	ASSERT_LE(32 * (after.runs - before.runs), after.looks - before.looks + 64);
-}
-
-static __u64 next_word(void *data, __u32 index, __u64 word)
-{
-	(void)data;
-	(void)index;
-	return word + (16ULL * 5 << HWTIMER_ARMING_BITS);
-}
-
-/* The reader arms the next deadline of a period. */
-TEST_F(table, period)
-{
-	struct table *t = &self->t;
-	__u64 word, last = 0;
-	__u32 i, g, head, n = 0;
-
-	ASSERT_EQ(0, arm(t, 9, 0, 1));
-	while (n < 20) {
-		ASSERT_EQ(POLLIN, poll_in(t->fd, -1));
-		ASSERT_EQ(1, table_peek(t, &i, &g, &head));
-		word = table_look(t, i, now_ns(), next_word, NULL);
-		table_took(t, g, head);
-		if (!word)
-			continue;
-		if (last) {
-			ASSERT_EQ(next_word(t, 9, last), word);
-		}
-		last = word;
-		n++;
-	}
-	ASSERT_EQ(0, table_cancel(t, 9, 1));
 }
 
 TEST_F(table, stop)
@@ -461,59 +398,6 @@ TEST_F(table, shared)
 	ASSERT_EQ(0, reap(pid));
 	take(t, &i);
 	ASSERT_EQ(42, i);
-}
-
-/* Whatever a program writes: the kernel goes on, and so does another context. */
-TEST_F(table, garbage)
-{
-	const unsigned int rounds = quick_or(2000, 100000);
-	struct table *t = &self->t, good;
-	__u64 random = seed();
-	unsigned int round;
-	__u32 i;
-
-	ASSERT_EQ(0, table_open(&good, 256, 0));
-	for (round = 0; round < rounds; round++) {
-		__u64 r = rnd(&random);
-		__u32 at = rnd(&random) % t->slots;
-
-		switch (r % 8) {
-		case 0:
-			table_store(&t->slot[at].word, rnd(&random));
-			break;
-		case 1:
-			table_store(&t->slot[at].visit, rnd(&random) & (r & 8 ? ~0ULL : 0));
-			break;
-		case 2:
-			table_store(&t->slot[at].next, rnd(&random) % (r & 8 ? 300 : ~0U));
-			break;
-		case 3:
-			table_store(&t->head->pushed, rnd(&random) % (r & 8 ? 300 : ~0U));
-			break;
-		case 4:
-			table_store(&t->head->cq_head[rnd(&random) % 32], rnd(&random));
-			break;
-		case 5:
-			table_store(&t->head->walked, rnd(&random));
-			table_store(&t->head->ring, rnd(&random));
-			table_store(&t->head->cq_tail[0], rnd(&random));
-			break;
-		case 6:
-			table_store(&t->slot[at].word, table_word(now_ns() + r % (1 << 28), 1));
-			table_push(t, at);
-			break;
-		case 7:
-			ASSERT_EQ(0, r & 8 ? table_enter(t) : 0);
-			poll_in(t->fd, 0);
-			break;
-		}
-		if (round % 100 == 0) {
-			ASSERT_EQ(0, arm(&good, 3, 0, round + 1));
-			take(&good, &i);
-			ASSERT_EQ(3, i);
-		}
-	}
-	table_end(&good);
 }
 
 TEST_F(table, misuse)
@@ -606,47 +490,6 @@ TEST_F(table, mremap)
 	ASSERT_EQ(0, munmap(q, page));
 }
 
-/* Whatever the program does to its mapping: the kernel has one of its own. */
-TEST_F(table, mprotect_and_madvise)
-{
-	static const int advice[] = {
-		MADV_DONTNEED, MADV_REMOVE, MADV_FREE, MADV_WILLNEED, MADV_MERGEABLE,
-		MADV_HUGEPAGE, MADV_COLD, MADV_PAGEOUT, MADV_WIPEONFORK, MADV_DONTFORK,
-	};
-	struct table *t = &self->t;
-	size_t all = t->slots * sizeof(*t->slot);
-	unsigned int i;
-	__u32 index;
-	char *p;
-
-	ASSERT_EQ(0, arm(t, 0, FAR, 1));
-	ASSERT_EQ(0, arm(t, 1, 20 * NSEC_PER_MSEC, 1));
-	ASSERT_EQ(0, mprotect(t->head, t->page, PROT_READ));
-	EXPECT_TRUE(faults(t->head, true));
-	ASSERT_EQ(0, mprotect(t->head, t->page, PROT_NONE));
-	EXPECT_TRUE(faults(t->head, false));
-	EXPECT_EQ(POLLIN, poll_in(t->fd, -1));
-	ASSERT_EQ(0, mprotect(t->head, t->page, PROT_READ | PROT_WRITE));
-	take(t, &index);
-	EXPECT_EQ(1, index);
-	/* No advice loses shared data or exposes other memory. */
-	for (i = 0; i < ARRAY_SIZE(advice); i++) {
-		p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd,
-			 HWTIMER_OFFSET_SLOTS);
-		ASSERT_NE(MAP_FAILED, p);
-		madvise(p, all, advice[i]);
-		EXPECT_TRUE(faults(p, false) || *(__u64 *)p == t->slot[0].word);
-		mlock(p, all);
-		munlock(p, all);
-		ASSERT_EQ(0, munmap(p, all));
-		EXPECT_FALSE(faults(&t->slot[0], false));
-	}
-	EXPECT_EQ(1, stats(t).pending);
-	EXPECT_EQ(-1, ftruncate(t->fd, 0));
-	EXPECT_EQ(-1, fallocate(t->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, t->page));
-	EXPECT_EQ(0, table_cancel(t, 0, 1));
-}
-
 /* A mapping keeps the context alive as a descriptor does. */
 TEST(mapping_outlives_descriptor)
 {
@@ -662,46 +505,6 @@ TEST(mapping_outlives_descriptor)
 	EXPECT_NE(0, t.slot[1].word);
 	table_close(&t);
 	eventually(must_number(references, NULL) == before);
-}
-
-/* GROW is killed: some slots may have been added, which work. */
-TEST_F(table, killed_while_growing)
-{
-	struct hwtimer_grow grow = { .slots = HWTIMER_FREE_SLOTS };
-	struct table *t = &self->t;
-	unsigned int tries;
-	__u32 i, before;
-	pid_t pid;
-
-	/* It may have come to its end before. */
-	for (tries = 0; tries < 20; tries++) {
-		before = t->head->slots;
-		pid = must_fork();
-		if (!pid) {
-			hwt_ioctl(t->fd, HWTIMER_IOC_GROW, &grow);
-			pause();
-		}
-		while (table_load(&t->head->slots) == before)
-			;
-		kill(pid, SIGKILL);
-		ASSERT_EQ(128 + SIGKILL, reap(pid));
-		if (t->head->slots < HWTIMER_FREE_SLOTS)
-			break;
-		table_end(t);
-		ASSERT_EQ(0, table_open(t, 256, 0));
-	}
-	ASSERT_GT(20, tries);
-	ASSERT_EQ(0, table_map(t));
-	ASSERT_EQ(t->head->slots, t->slots);
-	ASSERT_EQ(0, arm(t, t->slots - 1, 0, 1));
-	take(t, &i);
-	ASSERT_EQ(t->slots - 1, i);
-	grow.slots = t->slots + 1;
-	ASSERT_EQ(0, hwt_ioctl(t->fd, HWTIMER_IOC_GROW, &grow));
-	ASSERT_EQ(0, table_map(t));
-	ASSERT_EQ(0, arm(t, t->slots - 1, 0, 2));
-	take(t, &i);
-	ASSERT_EQ(t->slots - 1, i);
 }
 
 /* What a user may have: memory is bounded, and what was not allocated leaves nothing behind. */
@@ -836,100 +639,59 @@ TEST_F(group, limited)
 	eventually(group_memory(GROUP) < 2 << 20);
 }
 
-/**
- * struct books - what threads have done to a table
- * @t: the table
- * @end: they are to end
- * @armed: how often a slot was armed; each of these ended in one of the others
- * @cancelled: by a cancel
- * @expired: taken by a reader
- */
-struct books {
-	struct table	t;
-	atomic_bool	end;
-	atomic_ulong	armed, cancelled, expired;
-	atomic_ulong	tag;
-};
-
-#define SHARED_SLOTS	64
-
-static void *player(void *arg)
+static void expire(struct table *t, bool by_calls, __u64 delay)
 {
-	struct books *b = arg;
-	__u64 random = now_ns() | 1;
-	int n = quick_or(2000, 1000000);
-
-	while (n-- > 0 || atomic_load(&b->expired) < 100) {
-		__u64 r = rnd(&random), delay = r % (NSEC_PER_SEC / (r >> 40 & 3 ? 300 : 1));
-		__u32 i = r >> 8 & (SHARED_SLOTS - 1);
-		__u32 arming = table_load(&b->t.slot[i].word) & TABLE_ARMING;
-
-		switch (r >> 50 & 3) {
-		case 0:
-			/* Only one thread may arm a free slot: who has got it out of user_data. */
-			if (!table_swap(&b->t.slot[i].user_data, 0, 1))
-				break;
-			atomic_fetch_add(&b->armed, 1);
-			arming = atomic_fetch_add(&b->tag, 1) % (TABLE_ARMING - 1) + 1;
-			if (arm(&b->t, i, delay, arming))
-				die("arm");
-			break;
-		case 1:
-			if (arming && !table_cancel(&b->t, i, arming)) {
-				atomic_fetch_add(&b->cancelled, 1);
-				__atomic_store_n(&b->t.slot[i].user_data, 0, __ATOMIC_SEQ_CST);
-			}
-			break;
-		default:
-			if (arming)
-				touch(&b->t, i, delay, arming);
-		}
-	}
-	return NULL;
-}
-
-static void *reader(void *arg)
-{
-	struct books *b = arg;
-	__u64 word;
+	struct hwtimer_record r;
 	__u32 i;
 
-	while (!atomic_load(&b->end)) {
-		while ((word = take_now(&b->t, &i))) {
-			if (table_deadline(word) > now_ns())
-				die("early");
-			atomic_fetch_add(&b->expired, 1);
-			__atomic_store_n(&b->t.slot[i].user_data, 0, __ATOMIC_SEQ_CST);
-		}
-		poll_in(b->t.fd, -1);
+	if (by_calls) {
+		must_schedule(t->fd, delay, 0);
+		if (calls_read(t->fd, &r, 1) != 1)
+			die("read");
+	} else {
+		if (arm(t, 0, delay, 1))
+			die("arm");
+		take(t, &i);
 	}
-	return NULL;
 }
 
-/* Threads arm, move, cancel and take the same timeouts: each ends once, and none is left behind. */
-TEST(race)
+/*
+ * Only a program's own tasks work for it, so a cgroup that is frozen uses no CPU time, and nobody
+ * else looks at its timeouts, although they are due; and after cgroup.kill nothing is left in it.
+ */
+TEST_F(group, owns_its_work)
 {
-	pthread_t players[3], readers[2];
-	static struct books b;
-	unsigned int i;
+	struct table t = { .fd = must_set_up(variant->by_calls), .page = sysconf(_SC_PAGESIZE) };
+	atomic_uint *rounds = must_share(sizeof(*rounds));
+	unsigned int seen;
+	__u64 used, runs;
+	pid_t child;
 
-	ASSERT_EQ(0, table_open(&b.t, SHARED_SLOTS, 0));
-	for (i = 0; i < ARRAY_SIZE(players); i++)
-		ASSERT_EQ(0, pthread_create(&players[i], NULL, player, &b));
-	for (i = 0; i < ARRAY_SIZE(readers); i++)
-		ASSERT_EQ(0, pthread_create(&readers[i], NULL, reader, &b));
-	for (i = 0; i < ARRAY_SIZE(players); i++)
-		pthread_join(players[i], NULL);
-	/* All that is left is due within a second, and comes. */
-	eventually(atomic_load(&b.armed) == atomic_load(&b.cancelled) + atomic_load(&b.expired));
-	ASSERT_EQ(0, stats(&b.t).pending);
-	atomic_store(&b.end, true);
-	/* Wakes the readers, which are in poll(). */
-	ASSERT_EQ(0, ioctl(b.t.fd, HWTIMER_IOC_STOP));
-	for (i = 0; i < ARRAY_SIZE(readers); i++)
-		pthread_join(readers[i], NULL);
-	ASSERT_LE(100, atomic_load(&b.expired));
-	table_end(&b.t);
+	ASSERT_EQ(0, reserve(t.fd, variant->by_calls, 1));
+	child = must_fork();
+	if (!child) {
+		enter_group(GROUP);
+		if (!variant->by_calls && table_map(&t))
+			die("table_map");
+		for (;; atomic_fetch_add(rounds, 1))
+			expire(&t, variant->by_calls, 200 * NSEC_PER_MSEC);
+	}
+	eventually(atomic_load(rounds));
+	ASSERT_EQ(0, set_group(GROUP, "cgroup.freeze", "1"));
+	eventually(group_value(GROUP, "cgroup.events", "frozen"));
+	runs = must_stats(t.fd).runs;
+	seen = atomic_load(rounds);
+	used = group_value(GROUP, "cpu.stat", "usage_usec");
+	wait_until(now_ns() + NSEC_PER_SEC / 2);
+	EXPECT_EQ(runs, must_stats(t.fd).runs);
+	EXPECT_EQ(seen, atomic_load(rounds));
+	EXPECT_EQ(used, group_value(GROUP, "cpu.stat", "usage_usec"));
+	ASSERT_EQ(0, set_group(GROUP, "cgroup.freeze", "0"));
+	eventually(atomic_load(rounds) > seen + 1);
+	ASSERT_EQ(0, set_group(GROUP, "cgroup.kill", "1"));
+	EXPECT_EQ(128 + SIGKILL, reap(child));
+	eventually(!rmdir(CGROUPS "/" GROUP));
+	close(t.fd);
 }
 
 TEST_HARNESS_MAIN
