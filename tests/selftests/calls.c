@@ -2,9 +2,8 @@
 /*
  * /dev/hwtimer, contexts by calls: SCHEDULE, TOUCH, CANCEL, QUERY, and read(2).
  */
-#include "common.h"
+#include "calls.h"
 
-#include <linux/hwtimer.h>
 #include <linux/userfaultfd.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
@@ -18,8 +17,7 @@ FIXTURE(calls)
 
 FIXTURE_SETUP(calls)
 {
-	self->fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
-	ASSERT_LE(0, self->fd);
+	self->fd = must_open(0);
 }
 
 FIXTURE_TEARDOWN(calls)
@@ -27,9 +25,9 @@ FIXTURE_TEARDOWN(calls)
 	close(self->fd);
 }
 
-static __u64 schedule_by(int fd, __u32 flags, __u64 time, __u64 user_data)
+static __u64 schedule_at(int fd, __u64 time, __u64 user_data)
 {
-	struct hwtimer_schedule s = { .time = time, .flags = flags, .user_data = user_data };
+	struct hwtimer_schedule s = { .time = time, .user_data = user_data };
 	int ret = hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &s);
 
 	if (ret)
@@ -37,35 +35,11 @@ static __u64 schedule_by(int fd, __u32 flags, __u64 time, __u64 user_data)
 	return s.id;
 }
 
-static __u64 schedule(int fd, __u64 delay, __u64 user_data)
-{
-	return schedule_by(fd, HWTIMER_RELATIVE, delay, user_data);
-}
-
-static __u64 schedule_at(int fd, __u64 time, __u64 user_data)
-{
-	return schedule_by(fd, 0, time, user_data);
-}
-
-static int touch(int fd, __u64 id, __u64 delay)
-{
-	struct hwtimer_touch t = { .id = id, .time = delay, .flags = HWTIMER_RELATIVE };
-
-	return hwt_ioctl(fd, HWTIMER_IOC_TOUCH, &t);
-}
-
 static int touch_at(int fd, __u64 id, __u64 time)
 {
 	struct hwtimer_touch t = { .id = id, .time = time };
 
 	return hwt_ioctl(fd, HWTIMER_IOC_TOUCH, &t);
-}
-
-static int cancel(int fd, __u64 id)
-{
-	struct hwtimer_cancel c = { .id = id };
-
-	return hwt_ioctl(fd, HWTIMER_IOC_CANCEL, &c);
 }
 
 static struct hwtimer_query query(int fd, __u64 id)
@@ -76,23 +50,6 @@ static struct hwtimer_query query(int fd, __u64 id)
 	if (ret || q.id != id)
 		die("QUERY: %d", ret);
 	return q;
-}
-
-/* Read up to @n records: how many, or -errno. */
-static int take(int fd, void *to, int n)
-{
-	ssize_t ret = read(fd, to, n * RECORD_SIZE);
-
-	return ret < 0 ? -errno : ret / (ssize_t)RECORD_SIZE;
-}
-
-static struct hwtimer_stats stats(int fd)
-{
-	struct hwtimer_stats s;
-
-	if (ioctl(fd, HWTIMER_IOC_STATS, &s))
-		die("STATS");
-	return s;
 }
 
 static void nonblock(int fd)
@@ -107,7 +64,7 @@ static void ready(int fd, unsigned int n)
 	unsigned int i;
 
 	for (i = 0; i < n; i++)
-		schedule(fd, 0, i);
+		must_schedule(fd, 0, i);
 	wait_until(now_ns() + 3 * NSEC_PER_MSEC);
 	/* Each slice looks at some. */
 	for (i = 0; i < n; i++)
@@ -123,11 +80,11 @@ TEST_F(calls, relative)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(delays); i++) {
-		__u64 before = now_ns(), id = schedule(self->fd, delays[i], 1000 + i);
+		__u64 before = now_ns(), id = must_schedule(self->fd, delays[i], 1000 + i);
 		__u64 after = now_ns();
 		struct hwtimer_record r;
 
-		ASSERT_EQ(1, take(self->fd, &r, 1));
+		ASSERT_EQ(1, calls_read(self->fd, &r, 1));
 		EXPECT_EQ(id, r.id);
 		EXPECT_EQ(1000 + i, r.user_data);
 		EXPECT_LE(before + delays[i], r.deadline_ns);
@@ -160,7 +117,7 @@ TEST_F(calls, absolute)
 		EXPECT_EQ(data[i % ARRAY_SIZE(data)], q.user_data);
 		EXPECT_EQ(time, q.deadline_ns);
 		EXPECT_EQ(0, q.period_ns);
-		ASSERT_EQ(1, take(self->fd, &r, 1));
+		ASSERT_EQ(1, calls_read(self->fd, &r, 1));
 		EXPECT_EQ(id, r.id);
 		EXPECT_EQ(data[i % ARRAY_SIZE(data)], r.user_data);
 		EXPECT_EQ(time, r.deadline_ns);
@@ -176,17 +133,17 @@ TEST_F(calls, order_of_ticks)
 	__u64 last = 0;
 
 	for (i = 0; i < 300; i++)
-		schedule(self->fd, (i * 37) % 300 * 3 * NSEC_PER_MSEC, i);
+		must_schedule(self->fd, (i * 37) % 300 * 3 * NSEC_PER_MSEC, i);
 	wait_until(now_ns() + NSEC_PER_SEC);
 	for (; n < 300; n += got) {
-		got = take(self->fd, r, 300);
+		got = calls_read(self->fd, r, 300);
 		ASSERT_LT(0, got);
 		for (i = 0; i < got; i++) {
 			ASSERT_LE(last, r[i].deadline_ns + 2 * NSEC_PER_MSEC);
 			last = r[i].deadline_ns;
 		}
 	}
-	ASSERT_EQ(0, stats(self->fd).pending);
+	ASSERT_EQ(0, must_stats(self->fd).pending);
 }
 
 /* All calls fail for an id without a pending timeout. */
@@ -194,16 +151,16 @@ static void refuses_id(struct __test_metadata *_metadata, int fd, __u64 id)
 {
 	struct hwtimer_query q = { .id = id };
 
-	EXPECT_EQ(-ENOENT, cancel(fd, id))
+	EXPECT_EQ(-ENOENT, calls_cancel(fd, id))
 		TH_LOG("id %llx", (unsigned long long)id);
 	EXPECT_EQ(-ENOENT, hwt_ioctl(fd, HWTIMER_IOC_QUERY, &q));
-	EXPECT_EQ(-ENOENT, touch(fd, id, FAR));
+	EXPECT_EQ(-ENOENT, calls_touch(fd, id, FAR));
 	EXPECT_EQ(-ENOENT, touch_at(fd, id, 0));
 }
 
 TEST_F(calls, invented_ids)
 {
-	__u64 id = schedule(self->fd, FAR, 1), random = seed(), other;
+	__u64 id = must_schedule(self->fd, FAR, 1), random = seed(), other;
 	int i;
 
 	refuses_id(_metadata, self->fd, 0);
@@ -217,72 +174,47 @@ TEST_F(calls, invented_ids)
 		if (other != id)
 			refuses_id(_metadata, self->fd, other);
 	}
-	EXPECT_EQ(0, cancel(self->fd, id));
+	EXPECT_EQ(0, calls_cancel(self->fd, id));
 }
 
 /* Ids are valid in their own context only. */
 TEST_F(calls, ids_of_another)
 {
-	int other = open("/dev/hwtimer", O_RDWR | O_CLOEXEC), i;
+	int other = must_open(0), i;
 	__u64 ids[16], theirs;
 
 	for (i = 0; i < 16; i++)
-		ids[i] = schedule(self->fd, FAR, i);
-	theirs = schedule(other, FAR, 100);
-	ASSERT_EQ(0, cancel(other, theirs));
+		ids[i] = must_schedule(self->fd, FAR, i);
+	theirs = must_schedule(other, FAR, 100);
+	ASSERT_EQ(0, calls_cancel(other, theirs));
 	for (i = 0; i < 16; i++)
 		refuses_id(_metadata, other, ids[i]);
 	/* Even if both contexts use the same ids, these are different timeouts. */
-	schedule(other, FAR, 100);
+	must_schedule(other, FAR, 100);
 	for (i = 0; i < 16; i++)
-		cancel(other, ids[i]);
-	EXPECT_EQ(16, stats(self->fd).pending);
+		calls_cancel(other, ids[i]);
+	EXPECT_EQ(16, must_stats(self->fd).pending);
 	close(other);
-	EXPECT_EQ(16, stats(self->fd).pending);
+	EXPECT_EQ(16, must_stats(self->fd).pending);
 }
 
 /* What is due and was not read can still be cancelled and moved. */
 TEST_F(calls, due_and_not_taken)
 {
-	__u64 a = schedule(self->fd, 0, 1), b = schedule(self->fd, 0, 2);
-	__u64 c = schedule(self->fd, 0, 3);
+	__u64 a = must_schedule(self->fd, 0, 1), b = must_schedule(self->fd, 0, 2);
+	__u64 c = must_schedule(self->fd, 0, 3);
 	struct hwtimer_record r[4];
 
 	ASSERT_EQ(POLLIN, poll_in(self->fd, -1));
 	wait_until(now_ns() + 3 * NSEC_PER_MSEC);
 	ASSERT_EQ(POLLIN, poll_in(self->fd, -1));
-	ASSERT_EQ(3, stats(self->fd).pending);
-	ASSERT_EQ(0, cancel(self->fd, a));
-	ASSERT_EQ(0, touch(self->fd, b, FAR));
-	ASSERT_EQ(1, take(self->fd, r, 4));
+	ASSERT_EQ(3, must_stats(self->fd).pending);
+	ASSERT_EQ(0, calls_cancel(self->fd, a));
+	ASSERT_EQ(0, calls_touch(self->fd, b, FAR));
+	ASSERT_EQ(1, calls_read(self->fd, r, 4));
 	ASSERT_EQ(c, r[0].id);
 	ASSERT_EQ(0, poll_in(self->fd, 0));
-	ASSERT_EQ(0, cancel(self->fd, b));
-}
-
-/* Nobody is woken for what was cancelled or moved, and nothing is left to wake for. */
-TEST_F(calls, wakes_for_nothing)
-{
-	__u64 ids[100], timers;
-	struct hwtimer_record r;
-	int i, ep = epoll_create1(EPOLL_CLOEXEC);
-	struct epoll_event event = { .events = EPOLLIN }, got;
-
-	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, self->fd, &event));
-	for (i = 0; i < 100; i++)
-		ids[i] = schedule(self->fd, 20 * NSEC_PER_MSEC, i);
-	for (i = 0; i < 100; i += 2)
-		ASSERT_EQ(0, cancel(self->fd, ids[i]));
-	for (; i > 0; i -= 2)
-		ASSERT_EQ(0, touch(self->fd, ids[i - 1], FAR));
-	schedule(self->fd, 60 * NSEC_PER_MSEC, 100);
-	ASSERT_EQ(1, epoll_wait(ep, &got, 1, -1));
-	ASSERT_EQ(1, take(self->fd, &r, 1));
-	ASSERT_EQ(100, r.user_data);
-	timers = stats(self->fd).timers;
-	ASSERT_LE(1, timers);
-	ASSERT_GE(10, timers);
-	close(ep);
+	ASSERT_EQ(0, calls_cancel(self->fd, b));
 }
 
 /* What is past is due at the next tick, not before: the timer goes off once. */
@@ -294,10 +226,10 @@ TEST_F(calls, past)
 
 	for (i = 0; i < 50; i++) {
 		ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
-		ASSERT_EQ(1, take(self->fd, &r, 1));
+		ASSERT_EQ(1, calls_read(self->fd, &r, 1));
 		ASSERT_EQ(s.id, r.id);
 	}
-	ASSERT_GE(50, stats(self->fd).timers);
+	ASSERT_GE(50, must_stats(self->fd).timers);
 }
 
 static short poll_for(int fd, short events)
@@ -315,22 +247,22 @@ TEST_F(calls, poll)
 	const short in = POLLIN | POLLRDNORM;
 	struct hwtimer_record r;
 
-	schedule(self->fd, FAR, 0);
+	must_schedule(self->fd, FAR, 0);
 	EXPECT_EQ(0, poll_for(self->fd, in | POLLOUT | POLLPRI));
 	ready(self->fd, 2);
 	EXPECT_EQ(in, poll_for(self->fd, in | POLLOUT | POLLPRI));
 	EXPECT_EQ(POLLIN, poll_for(self->fd, POLLIN));
-	EXPECT_EQ(1, take(self->fd, &r, 1));
+	EXPECT_EQ(1, calls_read(self->fd, &r, 1));
 	EXPECT_EQ(in, poll_for(self->fd, in));
-	EXPECT_EQ(1, take(self->fd, &r, 1));
+	EXPECT_EQ(1, calls_read(self->fd, &r, 1));
 	EXPECT_EQ(0, poll_for(self->fd, in));
 	/* Stopped with a timeout left, and without. */
 	ASSERT_EQ(0, ioctl(self->fd, HWTIMER_IOC_STOP));
 	EXPECT_EQ(in | POLLHUP, poll_for(self->fd, in));
 	EXPECT_EQ(POLLHUP, poll_for(self->fd, 0));
-	EXPECT_EQ(1, take(self->fd, &r, 1));
+	EXPECT_EQ(1, calls_read(self->fd, &r, 1));
 	EXPECT_EQ(POLLHUP, poll_for(self->fd, in));
-	EXPECT_EQ(0, take(self->fd, &r, 1));
+	EXPECT_EQ(0, calls_read(self->fd, &r, 1));
 	EXPECT_EQ(POLLHUP, poll_for(self->fd, in));
 }
 
@@ -340,13 +272,13 @@ TEST_F(calls, stranger)
 	struct pollfd p = { .fd = self->fd, .events = POLLERR };
 	__u64 before;
 
-	schedule(self->fd, 0, 1);
+	must_schedule(self->fd, 0, 1);
 	wait_until(now_ns() + 5 * NSEC_PER_MSEC);
-	before = stats(self->fd).runs;
+	before = must_stats(self->fd).runs;
 	ASSERT_EQ(0, poll(&p, 1, 0));
-	ASSERT_EQ(before, stats(self->fd).runs);
+	ASSERT_EQ(before, must_stats(self->fd).runs);
 	ASSERT_EQ(POLLIN, poll_in(self->fd, -1));
-	ASSERT_LT(before, stats(self->fd).runs);
+	ASSERT_LT(before, must_stats(self->fd).runs);
 }
 
 static int periodic(int fd, __u64 period_ms, __u64 misfire_ms, __u32 policy, __u64 *id)
@@ -408,7 +340,7 @@ TEST_F(calls, period_refused)
 		ASSERT_EQ(cases[i].ret, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s))
 			TH_LOG("case %u", i);
 		pending += !cases[i].ret;
-		ASSERT_EQ(pending, stats(self->fd).pending);
+		ASSERT_EQ(pending, must_stats(self->fd).pending);
 		if (cases[i].ret) {
 			EXPECT_EQ(POISON, s.id);
 		} else {
@@ -428,23 +360,23 @@ TEST_F(calls, period_touched)
 	ASSERT_EQ(0, periodic(self->fd, 5, 0, HWTIMER_MISFIRE_MAKE_UP, &id));
 	ASSERT_EQ(0, touch_at(self->fd, id, time));
 	for (i = 0; i < 5; i++) {
-		ASSERT_EQ(1, take(self->fd, &r, 1));
+		ASSERT_EQ(1, calls_read(self->fd, &r, 1));
 		EXPECT_EQ(time + i * period, r.deadline_ns);
 	}
-	ASSERT_EQ(0, touch(self->fd, id, HWTIMER_NEVER));
+	ASSERT_EQ(0, calls_touch(self->fd, id, HWTIMER_NEVER));
 	EXPECT_EQ(HWTIMER_NEVER, query(self->fd, id).deadline_ns);
 	EXPECT_EQ(period, query(self->fd, id).period_ns);
 	wait_until(now_ns() + 10 * period);
 	nonblock(self->fd);
-	EXPECT_EQ(-EAGAIN, take(self->fd, &r, 1));
+	EXPECT_EQ(-EAGAIN, calls_read(self->fd, &r, 1));
 	time = now_ns() + 3 * period;
 	ASSERT_EQ(0, touch_at(self->fd, id, time));
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(POLLIN, poll_in(self->fd, -1));
-		ASSERT_EQ(1, take(self->fd, &r, 1));
+		ASSERT_EQ(1, calls_read(self->fd, &r, 1));
 		EXPECT_EQ(time + i * period, r.deadline_ns);
 	}
-	EXPECT_EQ(1, stats(self->fd).pending);
+	EXPECT_EQ(1, must_stats(self->fd).pending);
 }
 
 /* Lateness beyond the bound is a misfire, lateness up to it is not; the record shows which. */
@@ -468,7 +400,7 @@ TEST_F(calls, misfire_bound)
 		s.time = now_ns() - 20 * period + (i % 3 ? 20 : -2) * (__s64)NSEC_PER_MSEC;
 		ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
 		ASSERT_EQ(POLLIN, poll_in(self->fd, -1));
-		ret = take(self->fd, &r, 1);
+		ret = calls_read(self->fd, &r, 1);
 		if (ret == 1) {
 			EXPECT_EQ(s.time, r.deadline_ns);
 			EXPECT_EQ(0, r.overruns);
@@ -480,7 +412,7 @@ TEST_F(calls, misfire_bound)
 			misfires++;
 		}
 		EXPECT_EQ(s.time + FAR, query(self->fd, s.id).deadline_ns);
-		ASSERT_EQ(0, cancel(self->fd, s.id));
+		ASSERT_EQ(0, calls_cancel(self->fd, s.id));
 	}
 	printf("# %d on time, %d misfires\n", normal, misfires);
 	EXPECT_LE(10, misfires);
@@ -498,8 +430,8 @@ TEST_F(calls, misfires)
 
 		ASSERT_EQ(0, periodic(self->fd, 10, 2, policy, &id));
 		wait_until(begin + 45 * NSEC_PER_MSEC);
-		ASSERT_EQ(1, take(self->fd, &first, 1));
-		ASSERT_EQ(1, take(self->fd, &next, 1));
+		ASSERT_EQ(1, calls_read(self->fd, &first, 1));
+		ASSERT_EQ(1, calls_read(self->fd, &next, 1));
 		if (policy == HWTIMER_MISFIRE_ONCE) {
 			ASSERT_LE(4, first.overruns);
 		} else {
@@ -508,7 +440,7 @@ TEST_F(calls, misfires)
 		/* Each has the last deadline that it stands for. */
 		ASSERT_EQ(first.deadline_ns + (1 + next.overruns) * 10 * NSEC_PER_MSEC,
 			  next.deadline_ns);
-		ASSERT_EQ(0, cancel(self->fd, id));
+		ASSERT_EQ(0, calls_cancel(self->fd, id));
 	}
 }
 
@@ -522,7 +454,7 @@ TEST_F(calls, make_up)
 	ASSERT_EQ(0, periodic(self->fd, 2, 2, HWTIMER_MISFIRE_MAKE_UP, &id));
 	wait_until(begin + 40 * NSEC_PER_MSEC);
 	while (all < 20) {
-		n = take(self->fd, r, 64);
+		n = calls_read(self->fd, r, 64);
 		ASSERT_LT(0, n);
 		for (i = 0; i < n; i++, all++) {
 			ASSERT_EQ(0, r[i].overruns);
@@ -534,31 +466,10 @@ TEST_F(calls, make_up)
 	}
 }
 
-/* A record that cannot be copied is not lost, and the timeout keeps its id. */
-TEST_F(calls, fault)
-{
-	long page = sysconf(_SC_PAGESIZE);
-	char *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct hwtimer_record *r = (void *)(p + page - sizeof(*r)), again[4];
-	__u64 a = schedule(self->fd, 0, 1);
-	__u64 b;
-
-	ASSERT_EQ(0, munmap(p + page, page));
-	ASSERT_EQ(-EFAULT, take(self->fd, (void *)(p + page), 1));
-	b = schedule(self->fd, 4 * NSEC_PER_MSEC, 2);
-	wait_until(now_ns() + 10 * NSEC_PER_MSEC);
-	ASSERT_EQ(POLLIN, poll_in(self->fd, -1));
-	ASSERT_EQ(1, take(self->fd, r, 2));
-	ASSERT_EQ(a, r->id);
-	ASSERT_EQ(1, take(self->fd, again, 4));
-	ASSERT_EQ(b, again[0].id);
-	munmap(p, page);
-}
-
 /* Only whole records are returned, and nothing beyond them is written. */
 TEST_F(calls, whole_records)
 {
-	__u64 id = schedule(self->fd, FAR, 0);
+	__u64 id = must_schedule(self->fd, FAR, 0);
 	char buf[5 * RECORD_SIZE];
 	unsigned int i, size;
 
@@ -571,20 +482,20 @@ TEST_F(calls, whole_records)
 		if (!i)
 			ready(self->fd, 3);
 	}
-	ASSERT_EQ(0, cancel(self->fd, id));
+	ASSERT_EQ(0, calls_cancel(self->fd, id));
 	memset(buf, 0x5a, sizeof(buf));
 	ASSERT_EQ(2 * RECORD_SIZE, read(self->fd, buf, 3 * RECORD_SIZE - 1));
 	for (i = 2 * RECORD_SIZE; i < sizeof(buf); i++)
 		ASSERT_EQ(0x5a, buf[i]);
-	ASSERT_EQ(1, stats(self->fd).pending);
+	ASSERT_EQ(1, must_stats(self->fd).pending);
 	memset(buf, 0x5a, sizeof(buf));
 	ASSERT_EQ(RECORD_SIZE, read(self->fd, buf, sizeof(buf)));
 	for (i = RECORD_SIZE; i < sizeof(buf); i++)
 		ASSERT_EQ(0x5a, buf[i]);
 }
 
-/* If a part of a record cannot be copied, its timeout is not consumed. */
-TEST_F(calls, fault_in_part)
+/* If a record, or a part of it, cannot be copied, its timeout is not consumed. */
+TEST_F(calls, fault)
 {
 	struct hwtimer_record r[3];
 	char *fence = must_fence(1);
@@ -594,12 +505,12 @@ TEST_F(calls, fault_in_part)
 		char *buf = fence - RECORD_SIZE - part;
 
 		ready(self->fd, 3);
-		ASSERT_EQ(-EFAULT, take(self->fd, fence - part, 3));
-		ASSERT_EQ(3, stats(self->fd).pending);
-		ASSERT_EQ(1, take(self->fd, buf, 3));
+		ASSERT_EQ(-EFAULT, calls_read(self->fd, fence - part, 3));
+		ASSERT_EQ(3, must_stats(self->fd).pending);
+		ASSERT_EQ(1, calls_read(self->fd, buf, 3));
 		memcpy(&r[0], buf, RECORD_SIZE);
-		ASSERT_EQ(2, stats(self->fd).pending);
-		ASSERT_EQ(2, take(self->fd, &r[1], 2));
+		ASSERT_EQ(2, must_stats(self->fd).pending);
+		ASSERT_EQ(2, calls_read(self->fd, &r[1], 2));
 		ASSERT_EQ(7, 1 << r[0].user_data | 1 << r[1].user_data | 1 << r[2].user_data);
 	}
 }
@@ -613,11 +524,11 @@ TEST_F(calls, fault_after_many)
 	int i, got;
 
 	ready(self->fd, 100);
-	ASSERT_EQ(40, take(self->fd, buf, 100));
+	ASSERT_EQ(40, calls_read(self->fd, buf, 100));
 	memcpy(r, buf, 40 * RECORD_SIZE);
-	ASSERT_EQ(60, stats(self->fd).pending);
+	ASSERT_EQ(60, must_stats(self->fd).pending);
 	for (i = 40; i < 100; i += got) {
-		got = take(self->fd, &r[i], 100 - i);
+		got = calls_read(self->fd, &r[i], 100 - i);
 		ASSERT_LT(0, got);
 	}
 	for (i = 0; i < 100; i++) {
@@ -642,41 +553,14 @@ TEST_F(calls, fault_of_periodic)
 		for (i = 0, sum = 0; i < 4; i++) {
 			if (i % 2)
 				wait_until(now_ns() + 3 * period);
-			ASSERT_EQ(-EFAULT, take(self->fd, torn, 2));
-			ASSERT_EQ(1, take(self->fd, &r, 1));
+			ASSERT_EQ(-EFAULT, calls_read(self->fd, torn, 2));
+			ASSERT_EQ(1, calls_read(self->fd, &r, 1));
 			ASSERT_EQ(id, r.id);
 			sum += 1 + r.overruns;
 			ASSERT_EQ(first + (sum - 1) * period, r.deadline_ns);
 		}
-		ASSERT_EQ(0, cancel(self->fd, id));
+		ASSERT_EQ(0, calls_cancel(self->fd, id));
 	}
-}
-
-TEST_F(calls, readv)
-{
-	struct hwtimer_record r[4];
-	char *bytes = (char *)r;
-	struct iovec whole[] = {
-		{ r, RECORD_SIZE }, { r + 1, 2 * RECORD_SIZE },
-	}, torn[] = {
-		{ bytes, 1 }, { bytes + 1, 0 }, { bytes + 1, 60 },
-		{ bytes + 61, 2 * RECORD_SIZE - 61 }, { bytes + 2 * RECORD_SIZE, 47 },
-	}, tiny[] = {
-		{ bytes, 20 }, { bytes + 20, 27 },
-	};
-
-	ready(self->fd, 3);
-	ASSERT_EQ(3 * RECORD_SIZE, readv(self->fd, whole, ARRAY_SIZE(whole)));
-	EXPECT_EQ(7, 1 << r[0].user_data | 1 << r[1].user_data | 1 << r[2].user_data);
-	ready(self->fd, 3);
-	memset(r, 0xa5, sizeof(r));
-	ASSERT_EQ(2 * RECORD_SIZE, readv(self->fd, torn, ARRAY_SIZE(torn)));
-	EXPECT_EQ(POISON, r[2].id);
-	EXPECT_EQ(-1, readv(self->fd, tiny, ARRAY_SIZE(tiny)));
-	EXPECT_EQ(EINVAL, errno);
-	ASSERT_EQ(1, stats(self->fd).pending);
-	ASSERT_EQ(1, take(self->fd, &r[2], 1));
-	EXPECT_EQ(7, 1 << r[0].user_data | 1 << r[1].user_data | 1 << r[2].user_data);
 }
 
 TEST_F(calls, no_seek_no_write)
@@ -695,7 +579,7 @@ TEST_F(calls, no_seek_no_write)
 	EXPECT_EQ(-1, write(self->fd, buf, sizeof(buf)));
 	EXPECT_EQ(EINVAL, errno);
 	EXPECT_EQ(-1, ftruncate(self->fd, 0));
-	EXPECT_EQ(1, stats(self->fd).pending);
+	EXPECT_EQ(1, must_stats(self->fd).pending);
 }
 
 /* A read(2) whose memory is not there yet. */
@@ -708,20 +592,8 @@ static void *read_slowly(void *arg)
 {
 	struct slow *s = arg;
 
-	s->ret = take(s->fd, s->to, 2);
+	s->ret = calls_read(s->fd, s->to, 2);
 	return NULL;
-}
-
-static char state_of(pid_t pid)
-{
-	char path[32], *stat, state;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	stat = must_slurp(path);
-	/* "PID (name) S ..." */
-	state = strrchr(stat, ')')[2];
-	free(stat);
-	return state;
 }
 
 /* While a record of a periodic timeout is being copied, the timeout goes on, and can be ended. */
@@ -753,56 +625,29 @@ TEST_F(calls, cancelled_during_read)
 	ASSERT_EQ(POLLIN, poll_in(self->fd, -1));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, read_slowly, &s));
 	ASSERT_EQ(sizeof(fault), read(uffd, &fault, sizeof(fault)));
-	ASSERT_EQ(0, cancel(self->fd, ended));
-	ASSERT_EQ(-ENOENT, cancel(self->fd, ended));
-	ASSERT_EQ(0, touch(self->fd, moved, FAR));
+	ASSERT_EQ(0, calls_cancel(self->fd, ended));
+	ASSERT_EQ(-ENOENT, calls_cancel(self->fd, ended));
+	ASSERT_EQ(0, calls_touch(self->fd, moved, FAR));
 	/* Who waits for that can be killed. */
 	pid = must_fork();
 	if (!pid)
-		_exit(take(self->fd, &r, 1));
-	eventually(state_of(pid) == 'S');
+		_exit(calls_read(self->fd, &r, 1));
+	eventually(task_state(pid) == 'S');
 	kill(pid, SIGKILL);
 	ASSERT_EQ(128 + SIGKILL, reap(pid));
 	/* Who does not want to wait does not wait for that, either. */
 	nonblock(self->fd);
-	ASSERT_EQ(-EAGAIN, take(self->fd, &r, 1));
+	ASSERT_EQ(-EAGAIN, calls_read(self->fd, &r, 1));
 	zero.range = range.range;
 	ASSERT_EQ(0, ioctl(uffd, UFFDIO_ZEROPAGE, &zero));
 	pthread_join(thread, NULL);
 	ASSERT_EQ(2, s.ret);
 	wait_until(now_ns() + 20 * NSEC_PER_MSEC);
-	ASSERT_EQ(-EAGAIN, take(self->fd, &r, 1));
-	ASSERT_EQ(1, stats(self->fd).pending);
-	ASSERT_EQ(0, cancel(self->fd, moved));
+	ASSERT_EQ(-EAGAIN, calls_read(self->fd, &r, 1));
+	ASSERT_EQ(1, must_stats(self->fd).pending);
+	ASSERT_EQ(0, calls_cancel(self->fd, moved));
 	close(uffd);
 	munmap(s.to, page);
-}
-
-TEST_F(calls, stop)
-{
-	struct hwtimer_schedule refused = { };
-	struct hwtimer_record r[8];
-	int i, n, all = 0, seen = 0;
-	__u64 id;
-
-	for (i = 0; i < 100; i++)
-		schedule(self->fd, i % 2 ? FAR : 0, i);
-	ASSERT_EQ(0, periodic(self->fd, 50, 0, HWTIMER_MISFIRE_ONCE, &id));
-	ASSERT_EQ(POLLIN, poll_in(self->fd, -1));
-	ASSERT_EQ(0, ioctl(self->fd, HWTIMER_IOC_STOP));
-	ASSERT_EQ(0, ioctl(self->fd, HWTIMER_IOC_STOP));
-	ASSERT_EQ(POLLIN | POLLHUP, poll_in(self->fd, -1));
-	while ((n = take(self->fd, r, 8)) > 0)
-		for (i = 0; i < n; i++, all++) {
-			ASSERT_EQ(HWTIMER_KIND_HANDED_BACK, r[i].kind);
-			seen += r[i].id == id;
-		}
-	ASSERT_EQ(0, n);
-	ASSERT_EQ(101, all);
-	ASSERT_EQ(1, seen);
-	ASSERT_EQ(POLLHUP, poll_in(self->fd, -1));
-	ASSERT_EQ(0, stats(self->fd).pending);
-	ASSERT_EQ(-ESHUTDOWN, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &refused));
 }
 
 /* None, one, two and thousands, some of which were touched or are never due. */
@@ -815,13 +660,13 @@ TEST_F(calls, hands_back)
 	__u64 before;
 	int got;
 
-	schedule(self->fd, FAR, 0);
+	must_schedule(self->fd, FAR, 0);
 	for (i = 0; i < ARRAY_SIZE(counts); i++) {
-		int fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
+		int fd = must_open(0);
 		char seen[5000] = { };
 
 		if (!counts[i]) {
-			ASSERT_EQ(0, cancel(fd, schedule(fd, 0, 0)));
+			ASSERT_EQ(0, calls_cancel(fd, must_schedule(fd, 0, 0)));
 		}
 		for (k = 0; k < counts[i]; k++) {
 			deadlines[k] = k % 5 ? now_ns() + FAR + k : HWTIMER_NEVER;
@@ -833,11 +678,11 @@ TEST_F(calls, hands_back)
 		}
 		before = now_ns();
 		ASSERT_EQ(0, ioctl(fd, HWTIMER_IOC_STOP));
-		for (n = 0; (got = take(fd, r + n, 5001 - n)) > 0; n += got)
+		for (n = 0; (got = calls_read(fd, r + n, 5001 - n)) > 0; n += got)
 			;
 		/* The end, again and again. */
 		ASSERT_EQ(0, got);
-		EXPECT_EQ(0, take(fd, r + n, 1));
+		EXPECT_EQ(0, calls_read(fd, r + n, 1));
 		ASSERT_EQ(counts[i], n);
 		for (k = 0; k < n; k++) {
 			ASSERT_EQ(HWTIMER_KIND_HANDED_BACK, r[k].kind);
@@ -850,8 +695,8 @@ TEST_F(calls, hands_back)
 		close(fd);
 	}
 	/* Another context was not stopped. */
-	schedule(self->fd, 0, 3);
-	ASSERT_EQ(1, take(self->fd, &r[0], 1));
+	must_schedule(self->fd, 0, 3);
+	ASSERT_EQ(1, calls_read(self->fd, &r[0], 1));
 	EXPECT_EQ(3, r[0].user_data);
 	EXPECT_EQ(HWTIMER_KIND_EXPIRED, r[0].kind);
 }
@@ -859,29 +704,30 @@ TEST_F(calls, hands_back)
 /* Afterwards nothing is armed or moved. What was not handed back yet can be cancelled. */
 TEST_F(calls, after_stop)
 {
-	__u64 id = schedule(self->fd, FAR, 1), other = schedule(self->fd, FAR, 2), gone;
+	__u64 id, other = must_schedule(self->fd, FAR, 2), gone;
 	struct hwtimer_schedule s = { .time = FAR, .flags = HWTIMER_RELATIVE };
 	struct hwtimer_record r[3];
 	int read_too;
 
-	gone = schedule(self->fd, FAR, 3);
-	ASSERT_EQ(0, cancel(self->fd, gone));
+	ASSERT_EQ(0, periodic(self->fd, 50, 0, HWTIMER_MISFIRE_ONCE, &id));
+	gone = must_schedule(self->fd, FAR, 3);
+	ASSERT_EQ(0, calls_cancel(self->fd, gone));
 	ASSERT_EQ(0, ioctl(self->fd, HWTIMER_IOC_STOP));
-	EXPECT_EQ(-ESHUTDOWN, touch(self->fd, id, 0));
-	EXPECT_EQ(1, query(self->fd, id).user_data);
-	EXPECT_EQ(0, cancel(self->fd, other));
+	EXPECT_EQ(-ESHUTDOWN, calls_touch(self->fd, id, 0));
+	EXPECT_EQ(50 * NSEC_PER_MSEC, query(self->fd, id).period_ns);
+	EXPECT_EQ(0, calls_cancel(self->fd, other));
 	for (read_too = 0; read_too < 2; read_too++) {
 		EXPECT_EQ(-ESHUTDOWN, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
 		refuses_id(_metadata, self->fd, other);
 		refuses_id(_metadata, self->fd, gone);
 		EXPECT_EQ(0, ioctl(self->fd, HWTIMER_IOC_STOP));
 		if (!read_too) {
-			ASSERT_EQ(1, take(self->fd, r, 3));
+			ASSERT_EQ(1, calls_read(self->fd, r, 3));
 			EXPECT_EQ(id, r[0].id);
 		}
 	}
 	refuses_id(_metadata, self->fd, id);
-	EXPECT_EQ(0, take(self->fd, r, 3));
+	EXPECT_EQ(0, calls_read(self->fd, r, 3));
 }
 
 struct starter {
@@ -903,62 +749,6 @@ static void *stop_at_once(void *arg)
 	return NULL;
 }
 
-/* Several stops at a time: together they hand back everything, once. Promise 8. */
-TEST_F(calls, stop_against_stop)
-{
-	int i, k, n, got;
-
-	for (i = 0; i < 30; i++) {
-		struct starter stoppers[3];
-		struct hwtimer_record r[501];
-		char seen[500] = { };
-		atomic_int go = 0;
-		int fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
-
-		for (k = 0; k < 500; k++)
-			schedule(fd, k % 2 ? FAR : 2 * NSEC_PER_MSEC, k);
-		for (k = 0; k < 3; k++) {
-			stoppers[k] = (struct starter){ .fd = fd, .go = &go };
-			start(&stoppers[k].thread, stop_at_once, &stoppers[k]);
-		}
-		atomic_store(&go, 1);
-		for (n = 0; (got = take(fd, r + n, 501 - n)) > 0; n += got)
-			;
-		ASSERT_EQ(0, got);
-		ASSERT_EQ(500, n);
-		for (k = 0; k < n; k++)
-			ASSERT_EQ(0, seen[r[k].user_data]++);
-		for (k = 0; k < 3; k++) {
-			pthread_join(stoppers[k].thread, NULL);
-			ASSERT_EQ(0, stoppers[k].ret);
-		}
-		close(fd);
-	}
-}
-
-static void *stop_soon(void *arg)
-{
-	int fd = *(int *)arg;
-
-	wait_until(now_ns() + 10 * NSEC_PER_MSEC);
-	if (ioctl(fd, HWTIMER_IOC_STOP))
-		die("STOP");
-	return NULL;
-}
-
-TEST_F(calls, stop_ends_read)
-{
-	struct hwtimer_record r;
-	pthread_t thread;
-	__u64 id = schedule(self->fd, FAR, 0);
-
-	ASSERT_EQ(0, pthread_create(&thread, NULL, stop_soon, &self->fd));
-	ASSERT_EQ(1, take(self->fd, &r, 1));
-	ASSERT_EQ(id, r.id);
-	ASSERT_EQ(0, take(self->fd, &r, 1));
-	pthread_join(thread, NULL);
-}
-
 /* The end comes after the last record, even while a STOP hands back. */
 TEST_F(calls, end_is_last)
 {
@@ -971,10 +761,10 @@ TEST_F(calls, end_is_last)
 	for (i = 0; i < 2000; i++) {
 		struct starter s = { .go = &go };
 
-		s.fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC | O_NONBLOCK);
-		schedule(s.fd, FAR, i);
+		s.fd = must_open(O_NONBLOCK);
+		must_schedule(s.fd, FAR, i);
 		start(&s.thread, stop_at_once, &s);
-		for (n = 0; (ret = take(s.fd, &r, 1)); n += ret > 0)
+		for (n = 0; (ret = calls_read(s.fd, &r, 1)); n += ret > 0)
 			ASSERT_EQ(ret < 0 ? -EAGAIN : 1, ret);
 		pthread_join(s.thread, NULL);
 		ASSERT_EQ(1, n)
@@ -1004,7 +794,7 @@ TEST_F(calls, setup_against_setup)
 	struct hwtimer_info info;
 
 	for (i = 0; i < rounds; i++) {
-		int fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
+		int fd = must_open(0);
 		struct starter s[2];
 		atomic_int go = 0;
 
@@ -1016,7 +806,7 @@ TEST_F(calls, setup_against_setup)
 		for (k = 0; k < 2; k++)
 			pthread_join(s[k].thread, NULL);
 		ASSERT_EQ(0, hwt_ioctl(fd, HWTIMER_IOC_INFO, &info));
-		ASSERT_EQ(!s[0].slots + !s[1].slots, stats(fd).pending);
+		ASSERT_EQ(!s[0].slots + !s[1].slots, must_stats(fd).pending);
 		for (k = 0, winner = -1; k < 2; k++) {
 			if (s[k].slots && !s[k].ret) {
 				ASSERT_EQ(-1, winner);
@@ -1032,22 +822,6 @@ TEST_F(calls, setup_against_setup)
 	}
 }
 
-/* Two threads share one slot: never two timeouts, and never a failure with room left. */
-static void *one_slot(void *arg)
-{
-	struct hwtimer_schedule s = { .time = HWTIMER_NEVER };
-	int fd = *(int *)arg, i, ret;
-
-	for (i = 0; i < 5000; i++) {
-		ret = hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &s);
-		if (ret == -ENOSPC)
-			continue;
-		if (ret || stats(fd).pending > 1 || cancel(fd, s.id))
-			return arg;
-	}
-	return NULL;
-}
-
 TEST_F(calls, cap)
 {
 	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .slots = 100 };
@@ -1059,27 +833,8 @@ TEST_F(calls, cap)
 	for (i = 0; i < 100; i++)
 		ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
 	ASSERT_EQ(-ENOSPC, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
-	ASSERT_EQ(0, cancel(self->fd, s.id));
+	ASSERT_EQ(0, calls_cancel(self->fd, s.id));
 	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
-}
-
-/* The limit is exact, whoever reaches it. Promise 9. */
-TEST_F(calls, cap_of_one_by_two)
-{
-	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .slots = 1 };
-	pthread_t threads[2];
-	void *bad;
-	int i;
-
-	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &setup));
-	for (i = 0; i < 2; i++)
-		start(&threads[i], one_slot, &self->fd);
-	for (i = 0; i < 2; i++) {
-		pthread_join(threads[i], &bad);
-		ASSERT_EQ(NULL, bad);
-	}
-	ASSERT_EQ(0, stats(self->fd).pending);
-	schedule(self->fd, FAR, 0);
 }
 
 /* Many pages of entries; ids are never the same. */
@@ -1090,15 +845,15 @@ TEST_F(calls, many)
 	int i;
 
 	for (i = 0; i < n; i++)
-		ids[i] = schedule(self->fd, FAR + i, i);
-	ASSERT_EQ(n, stats(self->fd).pending);
+		ids[i] = must_schedule(self->fd, FAR + i, i);
+	ASSERT_EQ(n, must_stats(self->fd).pending);
 	for (i = 0; i < n; i += 2) {
-		ASSERT_EQ(0, cancel(self->fd, ids[i]));
-		ASSERT_NE(ids[i], schedule(self->fd, FAR, i));
-		ASSERT_EQ(-ENOENT, cancel(self->fd, ids[i]));
+		ASSERT_EQ(0, calls_cancel(self->fd, ids[i]));
+		ASSERT_NE(ids[i], must_schedule(self->fd, FAR, i));
+		ASSERT_EQ(-ENOENT, calls_cancel(self->fd, ids[i]));
 	}
 	for (i = 1; i < n; i += 2)
-		ASSERT_EQ(0, touch(self->fd, ids[i], FAR * 2));
+		ASSERT_EQ(0, calls_touch(self->fd, ids[i], FAR * 2));
 	free(ids);
 }
 
@@ -1111,7 +866,7 @@ TEST_F(calls, sets_up)
 	struct hwtimer_info info;
 
 	ASSERT_EQ(-ENXIO, hwt_ioctl(self->fd, HWTIMER_IOC_INFO, &info));
-	ASSERT_EQ(-ENXIO, take(self->fd, &r, 1));
+	ASSERT_EQ(-ENXIO, calls_read(self->fd, &r, 1));
 	ASSERT_EQ(0, poll_in(self->fd, 0));
 	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &setup));
 	/* Tick and slack are multiples of 65,536 ns. */
@@ -1136,13 +891,13 @@ TEST_F(calls, slack)
 
 	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &setup));
 	for (i = 0; i < 100; i++)
-		schedule(self->fd, i * NSEC_PER_MSEC, i);
+		must_schedule(self->fd, i * NSEC_PER_MSEC, i);
 	for (; n < 100; n += got) {
-		got = take(self->fd, &r[n], 100 - n);
+		got = calls_read(self->fd, &r[n], 100 - n);
 		ASSERT_LT(0, got);
 	}
 	/* 100 ms are 95 ticks, which are at most four periods of 64 ticks or parts of these. */
-	ASSERT_GE(8, stats(self->fd).timers);
+	ASSERT_GE(8, must_stats(self->fd).timers);
 }
 
 /*
@@ -1170,7 +925,7 @@ TEST_F(calls, slack_of_timer)
 		ASSERT_EQ(0, timerfd_settime(other, TFD_TIMER_ABSTIME, &at, NULL));
 		ASSERT_LE(1, poll(p, 2, -1));
 		together += p[0].revents && p[1].revents;
-		ASSERT_EQ(1, take(self->fd, &r, 1));
+		ASSERT_EQ(1, calls_read(self->fd, &r, 1));
 		ASSERT_LE(tick, r.taken_ns);
 		ASSERT_LE(1, poll(&p[1], 1, -1));
 		ASSERT_EQ(sizeof(count), read(other, &count, sizeof(count)));
@@ -1221,9 +976,9 @@ TEST_F(calls, extremes)
 		}
 	s = (struct hwtimer_schedule){ .user_data = 1 };
 	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
-	ASSERT_EQ(1, take(self->fd, &r, 1));
+	ASSERT_EQ(1, calls_read(self->fd, &r, 1));
 	ASSERT_EQ(1, r.user_data);
-	ASSERT_EQ(2 * ARRAY_SIZE(times), stats(self->fd).pending);
+	ASSERT_EQ(2 * ARRAY_SIZE(times), must_stats(self->fd).pending);
 }
 
 static void must(bool good, int line)
@@ -1247,18 +1002,18 @@ static void must_have_own_times(int fd, clockid_t clock)
 	MUST(query(fd, id).deadline_ns == at);
 	at = clock_ns(clock) + 20 * NSEC_PER_MSEC;
 	MUST(!touch_at(fd, id, at) && query(fd, id).deadline_ns == at);
-	MUST(take(fd, &r, 1) == 1 && r.id == id && r.deadline_ns == at);
+	MUST(calls_read(fd, &r, 1) == 1 && r.id == id && r.deadline_ns == at);
 	MUST(at <= r.taken_ns && r.taken_ns <= clock_ns(clock));
 	before = clock_ns(clock);
-	id = schedule(fd, FAR, 2);
+	id = must_schedule(fd, FAR, 2);
 	q = query(fd, id);
 	MUST(before + FAR <= q.deadline_ns && q.deadline_ns <= clock_ns(clock) + FAR);
 	/* Before the start of the machine. */
 	schedule_at(fd, 1, 3);
-	MUST(take(fd, &r, 1) == 1 && r.user_data == 3 && r.deadline_ns == 1);
+	MUST(calls_read(fd, &r, 1) == 1 && r.user_data == 3 && r.deadline_ns == 1);
 	before = clock_ns(clock);
 	MUST(!hwt_ioctl(fd, HWTIMER_IOC_STOP, NULL));
-	MUST(take(fd, &r, 1) == 1 && r.kind == HWTIMER_KIND_HANDED_BACK);
+	MUST(calls_read(fd, &r, 1) == 1 && r.kind == HWTIMER_KIND_HANDED_BACK);
 	MUST(r.deadline_ns == q.deadline_ns);
 	MUST(before <= r.taken_ns && r.taken_ns <= clock_ns(clock));
 }
@@ -1276,7 +1031,7 @@ TEST_F(calls, time_namespaces)
 
 	must_have_own_times(self->fd, CLOCK_BOOTTIME);
 	for (i = 0; i < 2 * ARRAY_SIZE(offsets); i++) {
-		int fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
+		int fd = must_open(0);
 		pid_t pid;
 
 		/* For the children from now on. */
@@ -1303,7 +1058,7 @@ static long fill(uid_t user, int *fd)
 
 	if (seteuid(user))
 		die("seteuid");
-	*fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
+	*fd = must_open(0);
 	if (*fd < 0)
 		die("open");
 	while (!(ret = hwt_ioctl(*fd, HWTIMER_IOC_SCHEDULE, &s)))
@@ -1328,7 +1083,7 @@ static pid_t fill_subordinate(void)
 		if (setresuid(USER, USER, USER) || unshare(CLONE_NEWUSER) ||
 		    write(begun[1], "b", 1) != 1 || read(go[0], &c, 1) != 1 || setuid(1))
 			_exit(1);
-		fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
+		fd = must_open(0);
 		_exit(hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &(struct hwtimer_schedule){ }) !=
 		      -ENOMEM);
 	}

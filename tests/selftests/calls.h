@@ -62,11 +62,11 @@ static inline int calls_cancel(int fd, __u64 id)
 }
 
 /* Read up to @n records: how many, or -errno. 0: it is stopped, and all were read. */
-static inline int calls_read(int fd, struct hwtimer_record *r, unsigned int n)
+static inline int calls_read(int fd, void *to, unsigned int n)
 {
-	ssize_t ret = read(fd, r, n * sizeof(*r));
+	ssize_t ret = read(fd, to, n * sizeof(struct hwtimer_record));
 
-	return ret < 0 ? -errno : ret / (ssize_t)sizeof(*r);
+	return ret < 0 ? -errno : ret / (ssize_t)sizeof(struct hwtimer_record);
 }
 
 static inline struct hwtimer_stats must_stats(int fd)
