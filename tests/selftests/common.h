@@ -153,7 +153,7 @@ static inline int hwt_ioctl(int fd, unsigned long cmd, void *arg)
 /* 0 or -errno. */
 static inline int write_file(const char *path, const char *text)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC), ret = 0;
 
 	if (fd < 0)
 		return -errno;

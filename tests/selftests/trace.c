@@ -18,16 +18,6 @@ static const char *const events[] = {
 	"hwtimer_context_timer", "hwtimer_context_stop", "hwtimer_context_close",
 };
 
-static void write_to(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-	size_t len = strlen(text);
-
-	if (fd < 0 || write(fd, text, len) != (ssize_t)len)
-		die("%s: %s", path, strerror(errno));
-	close(fd);
-}
-
 /**
  * struct line - an event
  * @name: its name
@@ -111,14 +101,14 @@ FIXTURE_SETUP(trace)
 	if (access(EVENTS, F_OK)) {
 		SKIP(return, "this kernel has no events of modules");
 	}
-	write_to(TRACING "/buffer_size_kb", "16384");
-	write_to(TRACING "/trace", "");
+	ASSERT_EQ(0, write_file(TRACING "/buffer_size_kb", "16384"));
+	ASSERT_EQ(0, write_file(TRACING "/trace", ""));
 }
 
 FIXTURE_TEARDOWN(trace)
 {
-	write_to(EVENTS "/enable", "0");
-	write_to(TRACING "/trace", "");
+	ASSERT_EQ(0, write_file(EVENTS "/enable", "0"));
+	ASSERT_EQ(0, write_file(TRACING "/trace", ""));
 }
 
 TEST_F(trace, each_event_is_there)
@@ -160,7 +150,7 @@ TEST_F(trace, life)
 	unsigned int i, expired = 0, awake = 0;
 	char wheel[40] = "";
 
-	write_to(EVENTS "/enable", "1");
+	ASSERT_EQ(0, write_file(EVENTS "/enable", "1"));
 	ASSERT_EQ(0, load(REMOTE, "slots=64 levels=1"));
 	ASSERT_EQ(0, tell_remote("arm 0 %u 0 250000", 2 * each));
 	ASSERT_EQ(0, tell_remote("arm 1000 %u %llu", 2 * each, FAR));
@@ -171,7 +161,7 @@ TEST_F(trace, life)
 	until_traced(find_wheel(wheel) && count("hwtimer_worker_sleep", wheel) &&
 		     count("hwtimer_worker_wake", wheel));
 	ASSERT_EQ(0, tell_remote("stop"));
-	write_to(EVENTS "/enable", "0");
+	ASSERT_EQ(0, write_file(EVENTS "/enable", "0"));
 	/* As long as the module is there, its function has a name. */
 	read_lines();
 	ASSERT_EQ(0, unload(REMOTE));

@@ -7,14 +7,11 @@
  * for with a limit: what never comes, the guest's own limit ends. That a thread sleeps is found out
  * from its state, as what comes later has to wake it.
  */
-#include "guest.h"
+#include "context.h"
 #include "uring.h"
 
 #include <linux/aio_abi.h>
-#include <sys/select.h>
 #include <sys/uio.h>
-
-#include "../../lib/table.h"
 
 /* The descriptor that a program which is executed inherits. */
 #define INHERITED	"WAKING_INHERITED"
@@ -29,128 +26,6 @@
 	while (!(condition))							\
 		usleep(1000);							\
 } while (0)
-
-/**
- * struct context - a context, whose timeouts have numbers from 0 on
- * @table: by a table
- * @t: its table; by calls, only its descriptor
- * @name: of each timeout: its arming, or by calls its id
- * @offset_ns: from the clock of this process to that of the context
- * @ended: STOP is near: who finds nothing does not wait again
- */
-struct context {
-	bool		table;
-	struct table	t;
-	__u64		*name;
-	__s64		offset_ns;
-	atomic_bool	ended;
-};
-
-/* Use a context that somebody else may have set up. */
-static void context_adopt(struct context *c, int fd, __u32 timeouts)
-{
-	struct hwtimer_info info;
-	int ret;
-
-	if (ioctl(fd, HWTIMER_IOC_INFO, &info))
-		die("INFO: %s", strerror(errno));
-	*c = (struct context){
-		.table = info.flags & HWTIMER_SETUP_TABLE,
-		.t = { .fd = fd, .page = sysconf(_SC_PAGESIZE) },
-		.name = calloc(timeouts, sizeof(*c->name)),
-		.offset_ns = info.offset_ns,
-	};
-	ret = c->table ? table_map(&c->t) : 0;
-	if (ret || !c->name)
-		die("table: %s", strerror(-ret));
-}
-
-static void context_open(struct context *c, bool table, __u32 timeouts, __u64 tick_ns)
-{
-	struct hwtimer_setup setup = {
-		.clockid = CLOCK_MONOTONIC,
-		.flags = table ? HWTIMER_SETUP_TABLE : 0,
-		.slots = timeouts,
-		.tick_ns = tick_ns,
-	};
-	int fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
-
-	if (fd < 0 || ioctl(fd, HWTIMER_IOC_SETUP, &setup))
-		die("SETUP: %s", strerror(errno));
-	context_adopt(c, fd, timeouts);
-}
-
-static void context_close(struct context *c)
-{
-	if (c->table)
-		table_close(&c->t);
-	close(c->t.fd);
-	free(c->name);
-}
-
-static __u64 context_now(const struct context *c)
-{
-	return now_ns() + c->offset_ns;
-}
-
-static struct hwtimer_stats stats(const struct context *c)
-{
-	struct hwtimer_stats s;
-
-	if (ioctl(c->t.fd, HWTIMER_IOC_STATS, &s))
-		die("STATS: %s", strerror(errno));
-	return s;
-}
-
-static void arm_at(struct context *c, __u32 i, __u64 deadline_ns)
-{
-	struct hwtimer_schedule s = { .time = deadline_ns, .user_data = i };
-	int ret;
-
-	if (c->table) {
-		c->name[i] = c->name[i] % TABLE_ARMING + 1;
-		ret = table_arm(&c->t, i, table_word(deadline_ns, c->name[i]));
-	} else {
-		ret = hwt_ioctl(c->t.fd, HWTIMER_IOC_SCHEDULE, &s);
-		c->name[i] = s.id;
-	}
-	if (ret)
-		die("arm: %s", strerror(-ret));
-}
-
-static void arm(struct context *c, __u32 i, __u64 delay)
-{
-	arm_at(c, i, context_now(c) + delay);
-}
-
-/* False: somebody has taken it already. */
-static bool touch(struct context *c, __u32 i, __u64 delay)
-{
-	struct hwtimer_touch touch = { .id = c->name[i], .time = context_now(c) + delay };
-	int ret;
-
-	if (c->table)
-		ret = table_touch(&c->t, i, table_word(touch.time, c->name[i]));
-	else
-		ret = hwt_ioctl(c->t.fd, HWTIMER_IOC_TOUCH, &touch);
-	if (ret && ret != -ENOENT)
-		die("touch: %s", strerror(-ret));
-	return !ret;
-}
-
-static bool cancel(struct context *c, __u32 i)
-{
-	struct hwtimer_cancel cancel = { .id = c->name[i] };
-	int ret;
-
-	if (c->table)
-		ret = table_cancel(&c->t, i, c->name[i]);
-	else
-		ret = hwt_ioctl(c->t.fd, HWTIMER_IOC_CANCEL, &cancel);
-	if (ret && ret != -ENOENT)
-		die("cancel: %s", strerror(-ret));
-	return !ret;
-}
 
 /* Which timeout a record is of; if it has expired, not too early. */
 static int record_taken(const struct context *c, const struct hwtimer_record *r)
@@ -210,35 +85,21 @@ struct way {
 
 #define MAX_SETS	3
 
-/**
- * struct waiter - who waits for a context
- * @c: the context
- * @way: how
- * @set: for epoll: the sets
- * @ring: for io_uring
- * @aio: for aio
- * @pending: a request was submitted, and is not complete
- * @record: where a request reads to
- * @taken: a timeout that the wait itself has taken, or NONE
- * @tid: its thread
- * @begun: how often it has begun to wait ...
- * @done: ... and has come back
- * @interrupts: of these: because of a signal
- * @left: how many timeouts its thread is to take; it takes one after the end of the context, too
- * @last: the one that it has taken last
- */
+/* Who waits for a context, in a thread of its own. */
 struct waiter {
 	struct context		*c;
 	const struct way	*way;
 	int			set[MAX_SETS];
 	struct uring		ring;
 	aio_context_t		aio;
-	bool			pending;
-	struct hwtimer_record	record;
-	int			taken;
+	bool			pending;	/* a request is not complete */
+	struct hwtimer_record	record;		/* where a request reads to */
+	int			taken;		/* by the wait itself, or NONE */
 	pthread_t		thread;
 	atomic_int		tid;
+	/* How often it has begun to wait and has come back, because of signals, too. */
 	atomic_uint		begun, done, interrupts;
+	/* How many timeouts it is to take, unless the context ends, and the last one. */
 	atomic_int		left, last;
 	/* For several waiters: how often each timeout was taken. */
 	atomic_int		*seen;
@@ -295,10 +156,6 @@ static const struct way by_epoll = {
 
 static const struct way by_edges = {
 	epoll_begin, epoll_wait_in, epoll_end, false, EPOLLIN | EPOLLET, 1,
-};
-
-static const struct way by_two_sets = {
-	epoll_begin, epoll_wait_in, epoll_end, true, EPOLLIN, 2,
 };
 
 static const struct way by_three_sets_edges = {
@@ -433,17 +290,6 @@ static void aio_end(struct waiter *w)
 
 static const struct way by_aio = { aio_begin, aio_wait, aio_end, true, 0, 0 };
 
-static int select_wait(struct waiter *w)
-{
-	fd_set fds;
-
-	FD_ZERO(&fds);
-	FD_SET(w->c->t.fd, &fds);
-	return select(w->c->t.fd + 1, &fds, NULL, NULL, NULL) < 0 ? -errno : 0;
-}
-
-static const struct way by_select = { nothing, select_wait, nothing, true, 0, 0 };
-
 static int ppoll_wait(struct waiter *w)
 {
 	struct pollfd p = { .fd = w->c->t.fd, .events = POLLIN };
@@ -537,23 +383,9 @@ static void waiter_start(struct waiter *w, struct context *c, const struct way *
 static bool waiter_asleep(struct waiter *w)
 {
 	unsigned int begun = atomic_load(&w->begun);
-	char path[64], text[256], *state;
-	ssize_t size;
-	int fd;
 
-	if (begun == atomic_load(&w->done))
-		return false;
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", atomic_load(&w->tid));
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	size = read(fd, text, sizeof(text) - 1);
-	if (size <= 0)
-		die("%s: %s", path, strerror(errno));
-	close(fd);
-	text[size] = 0;
-	/* "TID (name) S ..." */
-	state = strrchr(text, ')');
-	return state && !strncmp(state, ") S", 3) && begun != atomic_load(&w->done) &&
-	       begun == atomic_load(&w->begun);
+	return begun != atomic_load(&w->done) && task_state(atomic_load(&w->tid)) == 'S' &&
+	       begun != atomic_load(&w->done) && begun == atomic_load(&w->begun);
 }
 
 FIXTURE(waiting)
@@ -572,8 +404,6 @@ FIXTURE_VARIANT_ADD(waiting, calls_epoll) { false, &by_epoll };
 FIXTURE_VARIANT_ADD(waiting, table_epoll) { true, &by_epoll };
 FIXTURE_VARIANT_ADD(waiting, calls_edges) { false, &by_edges };
 FIXTURE_VARIANT_ADD(waiting, table_edges) { true, &by_edges };
-FIXTURE_VARIANT_ADD(waiting, calls_two_sets) { false, &by_two_sets };
-FIXTURE_VARIANT_ADD(waiting, table_two_sets) { true, &by_two_sets };
 FIXTURE_VARIANT_ADD(waiting, calls_three_sets_edges) { false, &by_three_sets_edges };
 FIXTURE_VARIANT_ADD(waiting, table_three_sets_edges) { true, &by_three_sets_edges };
 FIXTURE_VARIANT_ADD(waiting, calls_oneshot) { false, &by_oneshot };
@@ -586,8 +416,6 @@ FIXTURE_VARIANT_ADD(waiting, calls_uring_multi) { false, &by_uring_multi };
 FIXTURE_VARIANT_ADD(waiting, table_uring_multi) { true, &by_uring_multi };
 FIXTURE_VARIANT_ADD(waiting, calls_aio) { false, &by_aio };
 FIXTURE_VARIANT_ADD(waiting, table_aio) { true, &by_aio };
-FIXTURE_VARIANT_ADD(waiting, calls_select) { false, &by_select };
-FIXTURE_VARIANT_ADD(waiting, table_select) { true, &by_select };
 FIXTURE_VARIANT_ADD(waiting, calls_ppoll) { false, &by_ppoll };
 FIXTURE_VARIANT_ADD(waiting, table_ppoll) { true, &by_ppoll };
 /* A table has no read(2). */
@@ -606,20 +434,6 @@ FIXTURE_SETUP(waiting)
 FIXTURE_TEARDOWN(waiting)
 {
 	context_close(&self->c);
-}
-
-/* It comes, again and again. */
-TEST_F(waiting, comes)
-{
-	int i;
-
-	waiter_begin(&self->w, &self->c, variant->way);
-	for (i = 0; i < 5; i++) {
-		arm(&self->c, i, 5 * NSEC_PER_MSEC);
-		ASSERT_EQ(i, waiter_next(&self->w));
-	}
-	ASSERT_EQ(NONE, take(&self->c));
-	variant->way->end(&self->w);
 }
 
 /* It was due before the wait began. */
@@ -664,7 +478,7 @@ TEST_F(waiting, crowd)
 		ASSERT_EQ(0, seen[got]);
 		seen[got] = 1;
 	}
-	ASSERT_EQ(0, stats(c).pending);
+	ASSERT_EQ(0, must_stats(c->t.fd).pending);
 	ASSERT_EQ(NONE, take(c));
 	variant->way->end(&self->w);
 	free(seen);
@@ -722,7 +536,7 @@ TEST_F(waiting, moved_and_cancelled)
 		ASSERT_GT(10, tries);
 		delay = 20 * NSEC_PER_MSEC << tries++;
 		until(waiter_asleep(w));
-		before = stats(c);
+		before = must_stats(c->t.fd);
 		done = atomic_load(&w->done);
 		atomic_store(&w->last, NONE);
 		late = false;
@@ -735,7 +549,7 @@ TEST_F(waiting, moved_and_cancelled)
 		arm(c, 100, 4 * delay + 25 * NSEC_PER_MSEC);
 		until(atomic_load(&w->last) == 100 && waiter_asleep(w));
 		wakes = atomic_load(&w->done) - done;
-		after = stats(c);
+		after = must_stats(c->t.fd);
 		if (!late && !reports) {
 			ASSERT_LE(wakes, after.records - before.records);
 		}
@@ -766,7 +580,7 @@ TEST_F(waiting, armed_earlier)
 		ASSERT_EQ(i, atomic_load(&w->last));
 	}
 	pthread_join(w->thread, NULL);
-	ASSERT_EQ(1, stats(c).pending);
+	ASSERT_EQ(1, must_stats(c->t.fd).pending);
 }
 
 /* As above, by moving what was far away. */
@@ -786,7 +600,7 @@ TEST_F(waiting, moved_earlier)
 		ASSERT_EQ(i, atomic_load(&w->last));
 	}
 	pthread_join(w->thread, NULL);
-	ASSERT_EQ(0, stats(c).pending);
+	ASSERT_EQ(0, must_stats(c->t.fd).pending);
 }
 
 /* Write the word of a slot and push the slot, but make no call. */
@@ -823,31 +637,7 @@ TEST_F(waiting, enter_of_another)
 	ASSERT_EQ(0, table_enter(&c->t));
 	pthread_join(w->thread, NULL);
 	ASSERT_EQ(n - 1, atomic_load(&w->last));
-	ASSERT_EQ(n - 1, stats(c).pending);
-}
-
-/* Somebody sleeps, and the slices of another thread's epoll_ctl() compete with the timer. */
-TEST_F(waiting, slices_of_another)
-{
-	const int n = quick_or(60, 2000);
-	struct epoll_event event = { .events = EPOLLIN };
-	int i, ep = epoll_create1(EPOLL_CLOEXEC);
-	struct context *c = &self->c;
-	struct waiter *w = &self->w;
-
-	ASSERT_LE(0, ep);
-	waiter_start(w, c, variant->way, n);
-	for (i = 0; i < n; i++) {
-		until(waiter_asleep(w));
-		arm(c, i % 256, 2 * NSEC_PER_MSEC);
-		while (atomic_load(&w->left) == n - i) {
-			ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, c->t.fd, &event));
-			ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_DEL, c->t.fd, NULL));
-		}
-		ASSERT_EQ(i % 256, atomic_load(&w->last));
-	}
-	pthread_join(w->thread, NULL);
-	close(ep);
+	ASSERT_EQ(n - 1, must_stats(c->t.fd).pending);
 }
 
 /* The end of a context wakes, too. */
@@ -904,7 +694,7 @@ TEST_F(waiting, signal)
 		ASSERT_EQ(i % 256, atomic_load(&w->last));
 	}
 	pthread_join(w->thread, NULL);
-	ASSERT_EQ(0, stats(c).pending);
+	ASSERT_EQ(0, must_stats(c->t.fd).pending);
 }
 
 /* A read(2) that may be restarted goes on after a signal. */
@@ -981,27 +771,10 @@ TEST_F(context, one_edge)
 	close(ep);
 }
 
-/* The descriptor is closed while a set has it. */
-TEST_F(context, closed_in_set)
-{
-	struct epoll_event event = { .events = EPOLLIN };
-	int ep = epoll_create1(EPOLL_CLOEXEC);
-	struct context c;
-	__u32 i;
-
-	context_open(&c, variant->table, 256, 0);
-	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, c.t.fd, &event));
-	for (i = 0; i < 200; i++)
-		arm(&c, i, i % 10 * NSEC_PER_MSEC);
-	context_close(&c);
-	EXPECT_EQ(0, epoll_wait(ep, &event, 1, 100));
-	close(ep);
-}
-
 /* All ways, each in a thread of its own; those that only calls have come last. */
 static const struct way *const ways[] = {
-	&by_epoll, &by_edges, &by_two_sets, &by_three_sets_edges, &by_oneshot, &by_exclusive,
-	&by_select, &by_ppoll, &by_uring, &by_uring_multi, &by_aio, &by_read, &by_uring_read,
+	&by_epoll, &by_edges, &by_three_sets_edges, &by_oneshot, &by_exclusive,
+	&by_ppoll, &by_uring, &by_uring_multi, &by_aio, &by_read, &by_uring_read,
 };
 
 /* Whoever of them comes first takes a timeout, and the others sleep on. */
@@ -1041,43 +814,7 @@ TEST_F(context, several_pollers)
 	ASSERT_EQ(n, k);
 }
 
-/* Two sets, of which one at least is woken; each timeout is taken once. */
-TEST_F(context, exclusive)
-{
-	const int n = quick_or(100, 5000);
-	struct context *c = &self->c;
-	static struct waiter w[2];
-	static atomic_int seen[256];
-	int i, k, late = 0;
-
-	for (i = 0; i < 2; i++) {
-		w[i].seen = seen;
-		waiter_start(&w[i], c, &by_exclusive, INT_MAX);
-	}
-	for (k = 0; k < n; k++) {
-		for (i = 0; i < 2; i++)
-			until(waiter_asleep(&w[i]));
-		/* The timer goes off for one that was pushed back, or cancelled, meanwhile. */
-		arm(c, 255, 2 * NSEC_PER_MSEC);
-		late += !touch(c, 255, FAR);
-		arm(c, k % 255, k % 2 * 4 * NSEC_PER_MSEC);
-		until(atomic_load(&seen[k % 255]) == k / 255 + 1);
-		cancel(c, 255);
-	}
-	for (i = 0; i < 2; i++)
-		until(waiter_asleep(&w[i]));
-	atomic_store(&c->ended, true);
-	ASSERT_EQ(0, ioctl(c->t.fd, HWTIMER_IOC_STOP));
-	for (i = 0, k = 0; i < 2; i++) {
-		pthread_join(w[i].thread, NULL);
-		k += INT_MAX - atomic_load(&w[i].left);
-	}
-	/* A program that is held up may be too late to push it back. */
-	ASSERT_EQ(n + late, k);
-	ASSERT_EQ(late, atomic_load(&seen[255]));
-}
-
-/* Exclusive, too, and first in the queue, but it waits for other things: it does not count. */
+/* Exclusive as well, and first in the queue, but it waits for other things: it does not count. */
 TEST_F(context, exclusive_stranger)
 {
 	static const struct way by_stranger = {
@@ -1240,37 +977,6 @@ TEST_F(uring, cancel_read)
 	EXPECT_EQ(5, record_taken(&self->c, &r));
 }
 
-/* An io_uring is closed while a read in it is pending: either it or we get the record. */
-TEST(uring_abandoned)
-{
-	struct hwtimer_record *theirs = calloc(1, sizeof(*theirs)), ours;
-	struct io_uring_sqe sqe;
-	struct uring ring;
-	struct context c;
-	ssize_t size;
-
-	if (!have_uring())
-		SKIP(return, "this kernel has no io_uring");
-	ASSERT_EQ(0, open_ring(&ring, 0));
-	context_open(&c, false, 256, 0);
-	sqe = sqe_read(&c, 0, theirs);
-	submit(&ring, &sqe);
-	close_ring(&ring);
-	/* The kernel cancels the request asynchronously. */
-	arm(&c, 3, FAR);
-	ASSERT_EQ(0, ioctl(c.t.fd, HWTIMER_IOC_STOP));
-	size = read(c.t.fd, &ours, sizeof(ours));
-	if (size) {
-		ASSERT_EQ(sizeof(ours), size);
-		EXPECT_EQ(HWTIMER_KIND_HANDED_BACK, ours.kind);
-		EXPECT_EQ(0, theirs->kind);
-	} else {
-		until(__atomic_load_n(&theirs->kind, __ATOMIC_ACQUIRE));
-		EXPECT_EQ(HWTIMER_KIND_HANDED_BACK, theirs->kind);
-	}
-	context_close(&c);
-}
-
 /* What was not taken before the table has grown is there all the same. */
 TEST(grown)
 {
@@ -1334,43 +1040,7 @@ TEST_F(context, exec)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(7 << 8, status);
 	ASSERT_EQ(NONE, take(&self->c));
-	ASSERT_EQ(0, stats(&self->c).pending);
-}
-
-/* Without the map of its parent, but with the descriptor. */
-TEST_F(context, fork)
-{
-	int status;
-	pid_t pid;
-
-	pid = fork();
-	if (!pid)
-		_exit(take_from(self->c.t.fd));
-	arm(&self->c, 7, 30 * NSEC_PER_MSEC);
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(7 << 8, status);
-	ASSERT_EQ(0, stats(&self->c).pending);
-}
-
-/* In the memory of the parent, which sleeps meanwhile. */
-TEST_F(context, vfork)
-{
-	struct context *c = &self->c;
-	struct waiter w;
-	int status;
-	pid_t pid;
-
-	waiter_begin(&w, c, &by_ppoll);
-	arm(c, 7, 30 * NSEC_PER_MSEC);
-	pid = vfork();
-	if (!pid)
-		_exit(waiter_next(&w));
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(7 << 8, status);
-	/* The child has shared the table, and left it in order. */
-	arm(c, 8, 0);
-	ASSERT_EQ(8, waiter_next(&w));
-	ASSERT_EQ(0, stats(c).pending);
+	ASSERT_EQ(0, must_stats(self->c.t.fd).pending);
 }
 
 /*
@@ -1407,7 +1077,7 @@ TEST(dofork)
 		_exit(c.t.slot[9].word || c.t.head->slots != c.t.slots);
 	}
 	ASSERT_EQ(9, waiter_next(&w));
-	ASSERT_EQ(0, stats(&c).pending);
+	ASSERT_EQ(0, must_stats(c.t.fd).pending);
 	context_close(&c);
 	close(pipes[0]);
 	close(pipes[1]);
@@ -1451,7 +1121,7 @@ TEST_F(context, other_time_namespace)
 	fd_send(sockets[1], c.t.fd);
 	ASSERT_EQ(0, reap(pid));
 	ASSERT_EQ(NONE, take(&c));
-	ASSERT_EQ(1, stats(&c).pending);
+	ASSERT_EQ(1, must_stats(c.t.fd).pending);
 	context_close(&c);
 }
 
