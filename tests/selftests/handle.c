@@ -2,9 +2,7 @@
 /*
  * libhwtimer on /dev/hwtimer and in the process: every function and every error; that no
  * event is early, lost or reported twice, in any order of calls and from any thread; and what
- * others can do to it.
- *
- * SEED=N repeats a run's random operations.
+ * others can do to it. (tests/native has random operations, and threads on real processors.)
  */
 #include "library.h"
 
@@ -23,25 +21,10 @@ FIXTURE_VARIANT(handle)
 	unsigned int flags;
 };
 
-FIXTURE_VARIANT_ADD(handle, one)
-{
-	.flags = 0,
-};
-
-FIXTURE_VARIANT_ADD(handle, threads)
-{
-	.flags = HWTIMER_OPEN_THREADS,
-};
-
-FIXTURE_VARIANT_ADD(handle, process)
-{
-	.flags = HWTIMER_OPEN_PROCESS,
-};
-
-FIXTURE_VARIANT_ADD(handle, process_threads)
-{
-	.flags = HWTIMER_OPEN_PROCESS | HWTIMER_OPEN_THREADS,
-};
+FIXTURE_VARIANT_ADD(handle, one) { 0 };
+FIXTURE_VARIANT_ADD(handle, threads) { HWTIMER_OPEN_THREADS };
+FIXTURE_VARIANT_ADD(handle, process) { HWTIMER_OPEN_PROCESS };
+FIXTURE_VARIANT_ADD(handle, process_threads) { HWTIMER_OPEN_PROCESS | HWTIMER_OPEN_THREADS };
 
 FIXTURE_SETUP(handle)
 {
@@ -81,15 +64,8 @@ FIXTURE_VARIANT(ground)
 	unsigned int flags;
 };
 
-FIXTURE_VARIANT_ADD(ground, device)
-{
-	.flags = HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_THREADS,
-};
-
-FIXTURE_VARIANT_ADD(ground, process)
-{
-	.flags = HWTIMER_OPEN_PROCESS | HWTIMER_OPEN_THREADS,
-};
+FIXTURE_VARIANT_ADD(ground, device) { HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_THREADS };
+FIXTURE_VARIANT_ADD(ground, process) { HWTIMER_OPEN_PROCESS | HWTIMER_OPEN_THREADS };
 
 FIXTURE_SETUP(ground)
 {
@@ -111,12 +87,7 @@ static struct hwtimer_stats stats(struct hwtimer *h)
 /* Another mapping of the first page of a handle's table. */
 static struct hwtimer_table *must_map(struct hwtimer *h)
 {
-	void *p = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_SHARED,
-		       hwtimer_fd(h), 0);
-
-	if (p == MAP_FAILED)
-		die("mmap");
-	return p;
+	return must_mmap(sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_SHARED, hwtimer_fd(h));
 }
 
 TEST_F(handle, what_it_says)
@@ -370,18 +341,22 @@ TEST_F(handle, taken)
 	}
 }
 
-/* What is pushed back after another one was found due gives no event. */
-TEST_F(handle, pushed_back_among_others)
+/* What is done about an event holds for the next one: of two that are due, one ends the other. */
+TEST_F(handle, one_event_at_a_time)
 {
 	struct hwtimer_event e;
 	hwtimer_id id[2];
-	int i;
+	int i, round;
 
-	for (i = 0; i < 2; i++)
-		ASSERT_EQ(0, hwtimer_schedule_at(self->h, 0, i, &id[i]));
-	i = must_wait(self->h).id == id[0];
-	ASSERT_EQ(0, hwtimer_touch(self->h, id[i], FAR));
-	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < 2; i++)
+			ASSERT_EQ(0, hwtimer_schedule_at(self->h, 0, i, &id[i]));
+		wait_until(now_ns() + 3 * NSEC_PER_MSEC);
+		i = must_wait(self->h).id == id[0];
+		ASSERT_EQ(0, round ? hwtimer_cancel(self->h, id[i]) :
+				     hwtimer_touch(self->h, id[i], FAR));
+		ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
+	}
 }
 
 /* A periodic timeout goes on, even if another one was found due before it. */
@@ -446,20 +421,6 @@ TEST_F(handle, cancel)
 		ASSERT_EQ(-ENOENT, hwtimer_touch(self->h, id[i], 0));
 	}
 	ASSERT_EQ(0, hwtimer_cancel(self->h, again));
-}
-
-/* What is done about an event holds for the next one: of two that are due, one ends the other. */
-TEST_F(handle, one_event_at_a_time)
-{
-	struct hwtimer_event e;
-	hwtimer_id id[2];
-
-	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 0, &id[0]));
-	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 1, &id[1]));
-	wait_until(now_ns() + 3 * NSEC_PER_MSEC);
-	e = must_wait(self->h);
-	ASSERT_EQ(0, hwtimer_cancel(self->h, id[!e.user_data]));
-	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
 }
 
 TEST_F(handle, no_such_timeout)
@@ -586,7 +547,7 @@ TEST_F(handle, wait)
 	ASSERT_EQ(1, hwtimer_wait(self->h, &e, INT64_MIN));
 	/* Signals, one of which comes while it sleeps, lose nothing. */
 	sigaction(SIGUSR1, &action, NULL);
-	ASSERT_EQ(0, pthread_create(&thread, NULL, signaller, &s));
+	start(&thread, signaller, &s);
 	ASSERT_EQ(-EINTR, hwtimer_wait(self->h, &e, -1));
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 20 * NSEC_PER_MSEC, 2, NULL));
 	while ((ret = hwtimer_wait(self->h, &e, -1)) == -EINTR)
@@ -758,7 +719,7 @@ TEST_F(device, stopped_behind_its_back)
 
 	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, NULL));
 	ASSERT_EQ(0, hwtimer_schedule(self->h, HWTIMER_NEVER, 0, NULL));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_for_stop, self->h));
+	start(&thread, wait_for_stop, self->h);
 	ASSERT_EQ(0, ioctl(hwtimer_fd(self->h), HWTIMER_IOC_STOP));
 	pthread_join(thread, &back);
 	ASSERT_EQ(2, (long)back);
@@ -1300,33 +1261,6 @@ static void *wait_for_event(void *arg)
 	return (void *)(uintptr_t)must_wait(arg).user_data;
 }
 
-/* The child has a copy of the handle as it was at the fork, possibly with its lock held. */
-TEST_F(ground, fork_while_waiting)
-{
-	struct hwtimer *h = MUST_OPEN(variant->flags);
-	struct hwtimer_event e;
-	pthread_t thread;
-	void *user_data;
-	pid_t pid;
-	int i;
-
-	start(&thread, wait_for_event, h);
-	for (i = 0; i < 20; i++) {
-		pid = must_fork();
-		if (!pid) {
-			if (hwtimer_wait(h, &e, -1) != -EPERM)
-				_exit(1);
-			hwtimer_close(h);
-			_exit(0);
-		}
-		ASSERT_EQ(0, reap(pid));
-	}
-	ASSERT_EQ(0, hwtimer_schedule(h, 0, 5, NULL));
-	pthread_join(thread, &user_data);
-	ASSERT_EQ(5, (uintptr_t)user_data);
-	hwtimer_close(h);
-}
-
 /* Does hwtimer_fd() say that there is an event, as long as it is not taken? */
 static bool has_event(struct hwtimer *h)
 {
@@ -1423,339 +1357,20 @@ TEST_F(ground, time_namespace_too_far)
 	ASSERT_EQ(0, reap(pid));
 }
 
-TEST_F(ground, time_namespace)
-{
-	struct hwtimer *h;
-	pid_t pid;
-
-	if (!unshare_time("monotonic 1000000 0"))
-		SKIP(return, "no time namespaces");
-	pid = fork();
-	if (!pid) {
-		h = MUST_OPEN(variant->flags);
-		if (hwtimer_schedule(h, 10 * NSEC_PER_MSEC, 1, NULL))
-			_exit(1);
-		_exit(must_wait(h).user_data != 1);
-	}
-	ASSERT_EQ(0, reap(pid));
-}
-
-/* Random operations, checked against a naive model. With one thread, each result is known. */
-#define MODEL	64	/* timeouts */
-
-struct model {
-	hwtimer_id	id;
-	__u64		serial, deadline;
-	bool		live;
-};
-
-struct modelled {
-	struct hwtimer	*h;
-	struct model	m[MODEL];
-	unsigned int	live;
-	__u64		random, serial, began;
-};
-
-static __u64 model_deadline(struct modelled *c)
-{
-	__u64 r = rnd(&c->random);
-
-	switch (r % 8) {
-	case 0:
-		return 0;
-	case 1:
-		return HWTIMER_NEVER;
-	case 2:
-	case 3:
-		return now_ns() + FAR + r % FAR;
-	default:
-		return now_ns() + r / 8 % (8 * NSEC_PER_MSEC);
-	}
-}
-
-static void model_event(struct modelled *c, const struct hwtimer_event *e, bool stopped)
-{
-	struct model *m = NULL;
-	unsigned int k;
-
-	for (k = 0; k < MODEL; k++)
-		if (c->m[k].live && c->m[k].id == e->id)
-			m = &c->m[k];
-	if (!m)
-		die("event %llx of a timeout that is over", (unsigned long long)e->id);
-	if (m->serial != e->user_data)
-		die("of another timeout");
-	if (m->deadline != HWTIMER_NEVER && ROUND_UP(m->deadline) != e->deadline_ns)
-		die("another deadline");
-	if (e->kind == HWTIMER_KIND_EXPIRED ? e->taken_ns < m->deadline : !stopped)
-		die("early");
-	m->live = false;
-	c->live--;
-}
-
-static void model_step(struct __test_metadata *_metadata, struct modelled *c, unsigned int limit)
-{
-	struct model *m = &c->m[rnd(&c->random) % MODEL];
-	__u64 deadline = model_deadline(c);
-	struct hwtimer_event e;
-	int ret;
-
-	switch (rnd(&c->random) % 16) {
-	case 0 ... 5:
-		if (m->live)
-			break;
-		m->serial = ++c->serial;
-		m->deadline = deadline;
-		ret = hwtimer_schedule_at(c->h, deadline, m->serial, &m->id);
-		ASSERT_EQ(c->live < limit ? 0 : -ENOSPC, ret);
-		m->live = !ret;
-		c->live += !ret;
-		break;
-	case 6 ... 10:
-		ret = hwtimer_touch_at(c->h, m->id, deadline);
-		ASSERT_EQ(m->live ? 0 : -ENOENT, ret);
-		if (m->live)
-			m->deadline = deadline;
-		break;
-	case 11 ... 12:
-		ASSERT_EQ(m->live ? 0 : -ENOENT, hwtimer_cancel(c->h, m->id));
-		c->live -= m->live;
-		m->live = false;
-		break;
-	case 13:
-		wait_until(now_ns() + rnd(&c->random) % NSEC_PER_MSEC);
-		break;
-	default:
-		/* Only now and then, so that events pile up. */
-		if (rnd(&c->random) % 4)
-			break;
-		ret = hwtimer_wait(c->h, &e, rnd(&c->random) % 2 * NSEC_PER_MSEC);
-		ASSERT_LE(0, ret);
-		if (ret)
-			model_event(c, &e, false);
-	}
-}
-
-static unsigned int model_due(struct modelled *c)
-{
-	unsigned int i, due = 0;
-
-	for (i = 0; i < MODEL; i++)
-		due += c->m[i].live && c->m[i].deadline < c->began + FAR;
-	return due;
-}
-
-TEST_F(handle, model)
-{
-	static const __u32 limits[] = { 1, 5, 40, 64 };
-	const unsigned int steps = quick_or(20000, 1000000);
-	__u64 random = seed();
-	struct hwtimer_event e;
-	unsigned int i, k;
-	int ret;
-
-	for (k = 0; k < ARRAY_SIZE(limits); k++) {
-		struct modelled c = { .random = rnd(&random), .began = now_ns() };
-
-		c.h = MUST_OPEN(variant->flags, .timeouts = limits[k],
-				.slack_ns = k % 2 * 5 * NSEC_PER_MSEC);
-		for (i = 0; i < steps; i++)
-			model_step(_metadata, &c, limits[k]);
-		/* All that is due is reported. */
-		while (model_due(&c)) {
-			ASSERT_EQ(1, hwtimer_wait(c.h, &e, -1));
-			model_event(&c, &e, false);
-		}
-		ASSERT_EQ(0, hwtimer_stop(c.h));
-		while ((ret = hwtimer_wait(c.h, &e, -1)) > 0)
-			model_event(&c, &e, true);
-		ASSERT_EQ(-ESHUTDOWN, ret);
-		ASSERT_EQ(0, c.live);
-		ASSERT_EQ(0, stats(c.h).pending);
-		hwtimer_close(c.h);
-	}
-}
-
-/**
- * struct books - what threads have done to one handle
- * @h: the handle
- * @id: the timeouts, which any thread moves and cancels
- * @armed: how many were scheduled; each of these ended in one of the others
- * @cancelled: by a cancel
- * @taken: by an event, of whatever kind
- * @ends: how often the timeout of each serial number has ended
- * @playing: players that have not ended
- */
-struct books {
-	struct hwtimer	*h;
-	hwtimer_id	id[64];
-	atomic_ulong	armed, cancelled, taken;
-	atomic_uchar	*ends;
-	atomic_int	playing;
-	unsigned long	most;
-};
-
-static void book_end(struct books *b, __u64 serial)
-{
-	if (serial >= b->most || atomic_fetch_add(&b->ends[serial], 1))
-		die("timeout %llu has ended twice", (unsigned long long)serial);
-}
-
-static void *player(void *arg)
-{
-	struct books *b = arg;
-	__u64 random = (now_ns() ^ (uintptr_t)&random) | 1;
-	struct hwtimer_state s;
-	hwtimer_id id;
-
-	for (;;) {
-		__u64 r = rnd(&random), delay = r % (NSEC_PER_SEC / (r >> 40 & 3 ? 300 : 1));
-		hwtimer_id *at = &b->id[r >> 32 & 63];
-		unsigned long serial;
-
-		id = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-		switch (r >> 50 & 3) {
-		case 0:
-			serial = atomic_fetch_add(&b->armed, 1);
-			if (serial >= b->most) {
-				atomic_fetch_sub(&b->armed, 1);
-				atomic_fetch_sub(&b->playing, 1);
-				return NULL;
-			}
-			if (hwtimer_schedule(b->h, delay, serial, &id))
-				die("schedule");
-			__atomic_store_n(at, id, __ATOMIC_RELEASE);
-			break;
-		case 1:
-			if (!hwtimer_query(b->h, id, &s) && !hwtimer_cancel(b->h, id)) {
-				/* Who may cancel it has read what belongs to it. */
-				book_end(b, s.user_data);
-				atomic_fetch_add(&b->cancelled, 1);
-			}
-			break;
-		default:
-			hwtimer_touch(b->h, id, delay);
-		}
-	}
-}
-
-static void *taker(void *arg)
-{
-	struct books *b = arg;
-	struct hwtimer_event e;
-	int ret;
-
-	while ((ret = hwtimer_wait(b->h, &e, -1)) == 1) {
-		if (e.kind == HWTIMER_KIND_EXPIRED && e.taken_ns < e.deadline_ns)
-			die("early");
-		book_end(b, e.user_data);
-		atomic_fetch_add(&b->taken, 1);
-	}
-	if (ret != -ESHUTDOWN)
-		die("wait: %d", ret);
-	return NULL;
-}
-
-/* Any thread does anything with any timeout; the handle is stopped meanwhile, or at the end. */
-static void race(struct __test_metadata *_metadata, unsigned int flags, unsigned int takers,
-		 bool early_stop)
-{
-	struct books b = { .h = MUST_OPEN(flags), .playing = 3 };
-	pthread_t players[3], t[3];
-	unsigned int i;
-
-	b.most = quick_or(5000, 1000000);
-	b.ends = calloc(b.most, 1);
-	for (i = 0; i < ARRAY_SIZE(players); i++)
-		ASSERT_EQ(0, pthread_create(&players[i], NULL, player, &b));
-	for (i = 0; i < takers; i++)
-		ASSERT_EQ(0, pthread_create(&t[i], NULL, taker, &b));
-	for (i = 0; i < ARRAY_SIZE(players); i++)
-		pthread_join(players[i], NULL);
-	/* All that is left is due within a second, and comes. */
-	if (!early_stop)
-		eventually(b.armed == b.cancelled + b.taken);
-	ASSERT_EQ(0, hwtimer_stop(b.h));
-	for (i = 0; i < takers; i++)
-		pthread_join(t[i], NULL);
-	ASSERT_EQ(b.armed, b.cancelled + b.taken);
-	ASSERT_EQ(0, stats(b.h).pending);
-	free(b.ends);
-	hwtimer_close(b.h);
-}
-
-TEST_F(ground, race_of_one_taker)
-{
-	race(_metadata, variant->flags, 1, false);
-}
-
-TEST_F(ground, race_of_takers)
-{
-	race(_metadata, variant->flags, 3, false);
-}
-
-TEST_F(ground, race_with_stop)
-{
-	race(_metadata, variant->flags, 2, true);
-}
-
-static void *scheduler(void *arg)
-{
-	struct books *b = arg;
-	unsigned long serial;
-	int ret;
-
-	do {
-		serial = atomic_fetch_add(&b->armed, 1);
-		ret = serial < b->most ? hwtimer_schedule(b->h, FAR, serial, NULL) : -ENOSPC;
-		if (ret)
-			atomic_fetch_sub(&b->armed, 1);
-	} while (!ret);
-	if (ret != -ESHUTDOWN)
-		die("schedule: %d", ret);
-	return NULL;
-}
-
-/* What was scheduled while somebody stopped the handle is handed back, or was refused. */
-TEST_F(ground, stop_while_scheduled)
-{
-	unsigned int i, round;
-	pthread_t t[3], w;
-
-	for (round = 0; round < quick_or(20, 1000); round++) {
-		struct books b = { .h = MUST_OPEN(variant->flags), .most = 1 << 20 };
-
-		b.ends = calloc(b.most, 1);
-		for (i = 0; i < ARRAY_SIZE(t); i++)
-			ASSERT_EQ(0, pthread_create(&t[i], NULL, scheduler, &b));
-		ASSERT_EQ(0, pthread_create(&w, NULL, taker, &b));
-		eventually(b.armed > 100);
-		ASSERT_EQ(0, hwtimer_stop(b.h));
-		for (i = 0; i < ARRAY_SIZE(t); i++)
-			pthread_join(t[i], NULL);
-		pthread_join(w, NULL);
-		ASSERT_EQ(b.armed, b.taken);
-		free(b.ends);
-		hwtimer_close(b.h);
-	}
-}
-
 /* A thread that is cancelled while it waits takes nothing with it. */
 TEST_F(ground, cancelled_thread)
 {
-	struct books b = { .h = MUST_OPEN(variant->flags), .most = 1 };
+	struct hwtimer *h = MUST_OPEN(variant->flags);
 	pthread_t thread;
 	void *result;
 
-	b.ends = calloc(b.most, 1);
-	ASSERT_EQ(0, pthread_create(&thread, NULL, taker, &b));
+	start(&thread, wait_for_event, h);
 	ASSERT_EQ(0, pthread_cancel(thread));
 	pthread_join(thread, &result);
 	ASSERT_EQ(PTHREAD_CANCELED, result);
-	ASSERT_EQ(0, hwtimer_schedule(b.h, 0, 0, NULL));
-	ASSERT_EQ(0, must_wait(b.h).user_data);
-	free(b.ends);
-	hwtimer_close(b.h);
+	ASSERT_EQ(0, hwtimer_schedule(h, 0, 3, NULL));
+	ASSERT_EQ(3, must_wait(h).user_data);
+	hwtimer_close(h);
 }
 
 /* Only to wait is a cancellation point: a thread that is to be cancelled closes all of a handle. */
@@ -1782,114 +1397,10 @@ TEST(closed_by_cancelled_thread)
 	pthread_t thread;
 	void *result;
 
-	ASSERT_EQ(0, pthread_create(&thread, NULL, closer, NULL));
+	start(&thread, closer, NULL);
 	pthread_join(thread, &result);
 	ASSERT_EQ(NULL, result);
 	ASSERT_EQ(before, maps());
-}
-
-struct vandal {
-	struct hwtimer	*h;
-	__u32		slots;
-	struct table	t;
-	atomic_bool	end;
-};
-
-/* Writes anything, and to the indexes of rings and the lists above all. */
-static void *vandal(void *arg)
-{
-	struct vandal *v = arg;
-	__u64 random = now_ns() | 1;
-
-	while (!atomic_load(&v->end)) {
-		__u64 r = rnd(&random);
-		struct hwtimer_slot *slot = &v->t.slot[r % v->t.slots];
-
-		switch (r >> 60) {
-		case 0:
-			table_store(&v->t.head->cq_tail[r >> 32 & 3], r);
-			break;
-		case 1:
-			table_store(&v->t.head->cq_head[r >> 32 & 3], r);
-			break;
-		case 2:
-			table_store(&v->t.head->ring, r >> 32 & 31);
-			break;
-		case 3:
-			table_store(&v->t.head->walk, r);
-			break;
-		case 4:
-			table_store(&v->t.head->wake_at, r & 1 ? r : 0);
-			table_store(&v->t.head->kick_before, r);
-			break;
-		case 5:
-			table_store(&v->t.head->flags, r >> 32 & 15 ? 0 : HWTIMER_TABLE_STOPPED);
-			break;
-		case 6:
-			table_store(&table_ring(&v->t, 0)[r % 512], r >> 32);
-			break;
-		case 7:
-			table_store(&slot->next, r);
-			break;
-		case 8:
-			table_store(&slot->tag, r);
-			break;
-		case 9:
-			table_store(&v->t.head->pushed, r % (v->t.slots + 2));
-			break;
-		default:
-			table_store(&slot->word, table_word(now_ns() + r % (1 << 22), r >> 30));
-		}
-	}
-	return NULL;
-}
-
-/* Somebody else writes to the table: each call ends, and nothing but timeouts is harmed. */
-TEST_F(device, vandalism)
-{
-	struct hwtimer_repeat repeat = { .period_ns = 2 * NSEC_PER_MSEC };
-	struct vandal v = { .h = self->h, .t.page = sysconf(_SC_PAGESIZE) };
-	const unsigned int rounds = quick_or(3000, 1000000);
-	__u64 random = seed();
-	struct hwtimer_event e;
-	struct hwtimer_state s;
-	hwtimer_id id[64] = { };
-	pthread_t thread;
-	unsigned int i;
-
-	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &id[0]));
-	v.t.fd = hwtimer_fd(self->h);
-	ASSERT_EQ(0, table_map(&v.t));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, vandal, &v));
-	for (i = 0; i < rounds; i++) {
-		__u64 r = rnd(&random);
-		hwtimer_id *at = &id[r >> 32 & 63];
-
-		repeat.first_ns = now_ns();
-		repeat.policy = r >> 40 & 1;
-		switch (r >> 60) {
-		case 0 ... 4:
-			hwtimer_schedule(self->h, r % (1 << 22), 0, at);
-			break;
-		case 5:
-			hwtimer_schedule_repeat(self->h, &repeat, 0, at);
-			break;
-		case 6:
-			hwtimer_query(self->h, *at, &s);
-			break;
-		case 7 ... 8:
-			hwtimer_touch(self->h, *at, r % (1 << 22));
-			break;
-		case 9 ... 10:
-			hwtimer_cancel(self->h, *at);
-			break;
-		default:
-			hwtimer_wait(self->h, &e, r >> 50 & 7 ? 0 : 100000);
-		}
-	}
-	atomic_store(&v.end, true);
-	pthread_join(thread, NULL);
-	table_close(&v.t);
 }
 
 TEST_HARNESS_MAIN
