@@ -430,28 +430,6 @@ TEST_F(idle, reset)
 	eventually(!WATCHED);
 }
 
-static void *blocked_reader(void *arg)
-{
-	char byte;
-
-	if (recv((intptr_t)arg, &byte, 1, 0) >= 0)
-		die("received");
-	return (void *)(intptr_t)errno;
-}
-
-/* A thread that sleeps in recv() wakes up. */
-TEST_F(idle, reset_reader)
-{
-	pthread_t reader;
-	void *error;
-
-	ASSERT_EQ(0, add(.action = HWTIMER_IDLE_RESET));
-	pair(self);
-	start(&reader, blocked_reader, (void *)(intptr_t)self->server);
-	pthread_join(reader, &error);
-	EXPECT_EQ(EPIPE, (intptr_t)error);
-}
-
 /* The event says which connection it was; it stays, and is announced again. */
 TEST_F(idle, notify)
 {
