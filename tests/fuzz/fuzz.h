@@ -3,8 +3,8 @@
  * Shared by the parts of the fuzzer.
  *
  * A run consists of rounds. A round is a process with a few contexts and threads, which do random
- * things to them, beside a peer that gets descriptors from it, and children. What a thread does
- * depends only on the seed of the run, and on the numbers of the round, the thread and the step.
+ * things to them, and children, which have the same descriptors. What a thread does depends only on
+ * the seed of the run, and on the numbers of the round, the thread and the step.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -26,13 +26,11 @@ enum action {
 	DO_SETUP, DO_SCHEDULE, DO_TOUCH, DO_CANCEL, DO_QUERY, DO_GROW, DO_INFO, DO_STATS,
 	DO_ENTER, DO_STOP, DO_LIST, DO_WHEELS,
 	IOCTLS,
-	DO_GARBAGE = IOCTLS,	/* a command that there is not */
-	DO_OPEN, DO_CLOSE, DO_DUP, DO_READ, DO_READV, DO_POLL, DO_EPOLL, DO_AIO,
-	DO_FDINFO, DO_CONTEXTS,
+	DO_OPEN = IOCTLS, DO_CLOSE, DO_READ, DO_POLL, DO_EPOLL, DO_FDINFO, DO_CONTEXTS,
 	DO_MMAP, DO_MUNMAP, DO_MPROTECT, DO_MREMAP, DO_MADVISE,
 	DO_SCRIBBLE,		/* write anything to a table */
 	DO_PUSH,		/* arm and push many slots of a table, as programs do */
-	DO_FORK, DO_SEND, DO_KILL,
+	DO_FORK, DO_KILL,
 	ACTIONS
 };
 

@@ -4,15 +4,11 @@
  */
 #include "fuzz.h"
 
-#include <linux/aio_abi.h>
 #include <setjmp.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #define CONTEXTS	4
-/* A peer uses the descriptor that it got by this number. */
-#define RECEIVED	CONTEXTS
 /* The descriptors of contexts, which nothing else ever has. */
 #define FDS		500
 #define IDS		8
@@ -49,7 +45,7 @@ struct context {
  * @timer: interrupts its calls
  * @fail_nth: lets allocations fail; -1: cannot
  * @action: what it does
- * @child: the process is a child or the peer
+ * @child: the process is a child
  * @step: where that is remembered
  */
 struct thread {
@@ -82,9 +78,8 @@ enum validity { INVALID, UNSURE, VALID };
 
 static const struct plan *plan;
 static struct job *job;
-static struct context contexts[CONTEXTS + 1];
+static struct context contexts[CONTEXTS];
 static char *hostile;			/* a page that another thread changes */
-static int peer = -1;
 static pthread_barrier_t all_prepared;
 
 /* All that is random in a step is drawn here. */
@@ -585,14 +580,6 @@ static void do_ioctl(struct thread *t, struct context *c, enum action action)
 	note_result(t, c, &k, ret, (void *)at);
 }
 
-/* A command that there is not. */
-static int do_garbage(struct thread *t, struct context *c)
-{
-	unsigned int number = ONE_OF(t, 0, 1, 5, 0x0f, 0x1c, 0xff);
-
-	return ioctl(c->fd, _IOC(draw(t, 4), HWTIMER_IOC_MAGIC, number, draw(t, 64)), t->here);
-}
-
 /* read(2). */
 
 static void check_records(struct context *c, const char *at, ssize_t len)
@@ -685,34 +672,6 @@ static int do_epoll(struct thread *t, struct context *c)
 	epoll_wait(inner, &e, 1, 0);
 	close(inner);
 	close(outer);
-	errno = error;
-	return ret;
-}
-
-static int do_aio(struct thread *t, struct context *c)
-{
-	struct iocb cb = {
-		.aio_lio_opcode = draw(t, 3) ? IOCB_CMD_POLL : IOCB_CMD_PREAD, .aio_fildes = c->fd,
-	}, *cbs[] = { &cb };
-	struct timespec soon = { .tv_nsec = draw(t, NSEC_PER_MSEC) };
-	aio_context_t context = 0;
-	struct io_event event;
-	int ret, error;
-
-	if (cb.aio_lio_opcode == IOCB_CMD_POLL) {
-		cb.aio_buf = POLLIN;
-	} else {
-		cb.aio_buf = (uintptr_t)t->here;
-		cb.aio_nbytes = PAGE / 2;
-		cb.aio_rw_flags = RWF_NOWAIT;
-	}
-	ret = syscall(SYS_io_setup, 4, &context);
-	if (ret)
-		return ret;
-	ret = syscall(SYS_io_submit, context, 1, cbs);
-	error = errno;
-	syscall(SYS_io_getevents, context, 1, 1, &event, &soon);
-	syscall(SYS_io_destroy, context);
 	errno = error;
 	return ret;
 }
@@ -818,27 +777,6 @@ static int open_context(struct thread *t, struct context *c)
 	return 0;
 }
 
-/* The peer gets it, and may be the last one to have it. */
-static int send_context(struct thread *t, struct context *c)
-{
-	char control[CMSG_SPACE(sizeof(int))] = { }, byte = 0;
-	struct iovec v = { &byte, 1 };
-	struct msghdr m = {
-		.msg_iov = &v, .msg_iovlen = 1, .msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-	bool give = !draw(t, 4);
-	int ret;
-
-	*h = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
-	memcpy(CMSG_DATA(h), &c->fd, sizeof(int));
-	ret = sendmsg(peer, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (ret > 0 && give)
-		close(c->fd);
-	return ret;
-}
-
 static void do_step(struct thread *t, unsigned int n);
 
 static void prepare_thread(struct thread *t)
@@ -861,7 +799,7 @@ static void become_child(struct thread *t)
 	unsigned int i;
 
 	t->child = true;
-	for (i = 0; i <= CONTEXTS; i++)
+	for (i = 0; i < CONTEXTS; i++)
 		reserve(contexts[i].area, (HEAD + SLOTS) * PAGE, 0);
 	prepare_thread(t);
 }
@@ -886,66 +824,17 @@ static int fork_child(struct thread *t)
 	_exit(0);
 }
 
-/* The peer: a few steps with each descriptor that comes, then it is closed. */
-static void be_peer(int socket, struct thread *t)
-{
-	char control[CMSG_SPACE(sizeof(int))], byte;
-	struct context *c = &contexts[RECEIVED];
-	struct iovec v = { &byte, 1 };
-	unsigned int n = 2000000, i;
-	struct msghdr m;
-	int fd;
-
-	become_child(t);
-	atomic_store(&c->kind, UNKNOWN);
-	for (;;) {
-		m = (struct msghdr){
-			.msg_iov = &v, .msg_iovlen = 1, .msg_control = control,
-			.msg_controllen = sizeof(control),
-		};
-		if (recvmsg(socket, &m, MSG_CMSG_CLOEXEC) <= 0)
-			_exit(0);
-		if (!CMSG_FIRSTHDR(&m))
-			continue;
-		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
-		dup3(fd, c->fd, O_CLOEXEC);
-		close(fd);
-		for (i = 0; i < 10; i++)
-			do_step(t, n++);
-		close(c->fd);
-	}
-}
-
-static void start_peer(struct thread *t)
-{
-	int sockets[2];
-	pid_t pid;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
-		die("socketpair: %s", strerror(errno));
-	lock_forking(job);
-	pid = must_fork();
-	if (!pid) {
-		close(sockets[0]);
-		be_peer(sockets[1], t);
-	}
-	atomic_flag_clear(&job->forking);
-	close(sockets[1]);
-	peer = sockets[0];
-}
-
 /* How often each action is chosen in contexts by calls and by a table. */
 static const unsigned char weights[ACTIONS][2] = {
 	[DO_SETUP] = { 2, 2 }, [DO_SCHEDULE] = { 40, 1 }, [DO_TOUCH] = { 16, 1 },
 	[DO_CANCEL] = { 12, 1 }, [DO_QUERY] = { 8, 1 }, [DO_GROW] = { 1, 6 },
 	[DO_INFO] = { 3, 3 }, [DO_STATS] = { 3, 3 }, [DO_ENTER] = { 1, 30 }, [DO_STOP] = { 1, 1 },
-	[DO_LIST] = { 4, 4 }, [DO_WHEELS] = { 1, 1 }, [DO_GARBAGE] = { 2, 2 },
-	[DO_OPEN] = { 4, 4 }, [DO_CLOSE] = { 1, 1 }, [DO_DUP] = { 1, 1 }, [DO_READ] = { 20, 1 },
-	[DO_READV] = { 6, 1 }, [DO_POLL] = { 8, 12 }, [DO_EPOLL] = { 4, 6 }, [DO_AIO] = { 3, 4 },
+	[DO_LIST] = { 4, 4 }, [DO_WHEELS] = { 1, 1 }, [DO_OPEN] = { 4, 4 }, [DO_CLOSE] = { 1, 1 },
+	[DO_READ] = { 26, 2 }, [DO_POLL] = { 8, 12 }, [DO_EPOLL] = { 4, 6 },
 	[DO_FDINFO] = { 1, 1 }, [DO_CONTEXTS] = { 1, 1 },
 	[DO_MMAP] = { 1, 16 }, [DO_MUNMAP] = { 0, 2 }, [DO_MPROTECT] = { 0, 2 },
 	[DO_MREMAP] = { 0, 2 }, [DO_MADVISE] = { 0, 2 }, [DO_SCRIBBLE] = { 1, 40 },
-	[DO_PUSH] = { 0, 30 }, [DO_FORK] = { 1, 1 }, [DO_SEND] = { 3, 4 },
+	[DO_PUSH] = { 0, 30 }, [DO_FORK] = { 2, 2 },
 };
 
 static enum action draw_action(struct thread *t, bool table)
@@ -959,7 +848,7 @@ static enum action draw_action(struct thread *t, bool table)
 	for (i = 0; n >= weights[i][table]; i++)
 		n -= weights[i][table];
 	/* What others do cannot be repeated. */
-	if ((i == DO_FORK && t->child) || (plan->threads == 1 && (i == DO_FORK || i == DO_SEND)))
+	if (i == DO_FORK && (t->child || plan->threads == 1))
 		return DO_POLL;
 	return i;
 }
@@ -969,22 +858,16 @@ static int do_other(struct thread *t, struct context *c, enum action action)
 	char path[64];
 
 	switch (action) {
-	case DO_GARBAGE:
-		return do_garbage(t, c);
 	case DO_OPEN:
 		return open_context(t, c);
 	case DO_CLOSE:
 		/* As of a file that is not open for writing, all that may come is -EBADF. */
 		c->flags = O_RDONLY;
 		return close(c->fd);
-	case DO_DUP:
-		return close(dup(c->fd));
 	case DO_POLL:
 		return do_poll(t, c);
 	case DO_EPOLL:
 		return do_epoll(t, c);
-	case DO_AIO:
-		return do_aio(t, c);
 	case DO_FDINFO:
 		snprintf(path, sizeof(path), "/proc/thread-self/fdinfo/%d", c->fd);
 		return slurp(path);
@@ -1000,8 +883,6 @@ static int do_other(struct thread *t, struct context *c, enum action action)
 		return 0;
 	case DO_FORK:
 		return fork_child(t);
-	case DO_SEND:
-		return send_context(t, c);
 	default:
 		return change_mapping(t, c, action);
 	}
@@ -1009,14 +890,12 @@ static int do_other(struct thread *t, struct context *c, enum action action)
 
 static void do_step(struct thread *t, unsigned int n)
 {
-	struct context *c = &contexts[RECEIVED];
+	struct context *c;
 	enum action action;
 	bool table;
-	int ret;
 
 	t->random = mix(t->seed, n);
-	if (n < 2000000)
-		c = &contexts[draw(t, CONTEXTS)];
+	c = &contexts[draw(t, CONTEXTS)];
 	table = atomic_load(&c->kind) == UNKNOWN ? draw(t, 2) : atomic_load(&c->kind) == TABLE;
 	action = draw_action(t, table);
 	if (action < IOCTLS) {
@@ -1024,13 +903,10 @@ static void do_step(struct thread *t, unsigned int n)
 		return;
 	}
 	begin_step(t, c, action);
-	if (action == DO_READ || action == DO_READV) {
-		do_read(t, c, action == DO_READV);
-		return;
-	}
-	ret = end_step(t, do_other(t, c, action));
-	if (action == DO_GARBAGE && ret != -ENOTTY && ret != -EBADF)
-		fail("an unknown command returned %d", ret);
+	if (action == DO_READ)
+		do_read(t, c, draw(t, 4) == 0);
+	else
+		end_step(t, do_other(t, c, action));
 }
 
 /* A context of a kind that is most useful. */
@@ -1042,8 +918,6 @@ static void begin_context(struct thread *t, struct context *c)
 	c->area = mmap(NULL, (HEAD + SLOTS) * PAGE, PROT_NONE, flags, -1, 0);
 	if (c->area == MAP_FAILED)
 		die("mmap: %s", strerror(errno));
-	if (c == &contexts[RECEIVED])
-		return;
 	begin_step(t, c, DO_OPEN);
 	end_step(t, open_context(t, c));
 }
@@ -1117,10 +991,8 @@ void run_round(const struct plan *p, struct job *j)
 		threads[i].seed = mix(plan->seed, i);
 	threads[0].random = plan->seed;
 	prepare_thread(&threads[0]);
-	for (i = 0; i <= CONTEXTS; i++)
+	for (i = 0; i < CONTEXTS; i++)
 		begin_context(&threads[0], &contexts[i]);
-	if (plan->threads > 1)
-		start_peer(&threads[0]);
 	if (plan->hostile) {
 		hostile = must_mmap(PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 		start(&other, be_hostile, &seed_of_hostile);
