@@ -60,18 +60,11 @@ enum torture_op {
 	OPS
 };
 
-/**
- * struct torture_op_info - an operation
- * @name: its name
- * @weight: how often producers choose it
- * @contexts: where it is allowed, a bit for each
- * @kinds: the kinds of timeouts that have it
- */
 struct torture_op_info {
 	const char	*name;
-	unsigned int	weight;
-	unsigned int	contexts;
-	unsigned int	kinds;
+	unsigned int	weight;		/* how often producers choose it */
+	unsigned int	contexts;	/* where it is allowed, a bit for each */
+	unsigned int	kinds;		/* likewise, of which kinds of timeouts */
 };
 
 extern const struct torture_op_info torture_ops[OPS];
@@ -112,38 +105,23 @@ struct counts {
 
 struct thing;
 
-/**
- * struct irqs - a producer in interrupts, soft or hard, if these are hrtimers
- * @bench: its bench
- * @context: SOFTIRQ or HARDIRQ
- * @timer: runs it
- * @random: its random numbers
- * @left: operations left in this burst
- * @done: completed at the end of the burst
- */
+/* A producer in interrupts, soft or hard, if these are hrtimers. */
 struct irqs {
 	struct bench		*bench;
-	enum torture_context	context;
+	enum torture_context	context;	/* SOFTIRQ or HARDIRQ */
 	struct hrtimer		timer;
 	u64			random;
-	unsigned int		left;
-	struct completion	done;
+	unsigned int		left;		/* operations in this burst */
+	struct completion	done;		/* with the burst */
 };
 
-/**
- * struct producer - a producer in process context, with those in interrupts
- * @bench: its bench
- * @cpu: its CPU while that is online
- * @task: the thread
- * @random: its random numbers
- * @irqs: its producers in softirq and in hardirq
- */
+/* A producer in process context, with those in interrupts. */
 struct producer {
 	struct bench		*bench;
-	unsigned int		cpu;
+	unsigned int		cpu;		/* while that is online */
 	struct task_struct	*task;
 	u64			random;
-	struct irqs		irqs[2];
+	struct irqs		irqs[2];	/* in softirq and in hardirq */
 };
 
 /**
