@@ -16,7 +16,6 @@
 #include <libhwtimer.h>
 
 #define CTL_DEVICE	"/dev/hwtimer"
-#define CTL_DEBUGFS	"/sys/kernel/debug"
 
 #define NSEC_PER_USEC	1000ULL
 #define NSEC_PER_MSEC	1000000ULL
@@ -70,21 +69,17 @@ struct ctl_command {
 	int (*run)(struct ctl_args *args);
 };
 
-extern const struct ctl_command ctl_sleep, ctl_after, ctl_every, ctl_stat, ctl_top, ctl_draw,
-	ctl_list, ctl_metrics, ctl_idle;
+extern const struct ctl_command ctl_sleep, ctl_every, ctl_stat, ctl_list, ctl_metrics,
+	ctl_idle;
 
 /* hwtimerctl.c */
 extern const struct ctl_command *ctl_command;	/* the one that runs; NULL: none yet */
-/* Called before a message, to leave the drawn screen, with which the message would vanish. */
-extern void (*ctl_leave_screen)(void);
 extern bool ctl_http;	/* a message is the answer to a request of HTTP */
 _Noreturn void ctl_die(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 _Noreturn void ctl_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void *ctl_alloc(size_t n, size_t size);
 void ctl_flush(void);
-bool ctl_on_terminal(void);
-bool ctl_colours(void);
 void ctl_check_command(char *const argv[]);
 _Noreturn void ctl_exec(char *const argv[], bool stdout_is_ours);
 _Noreturn void ctl_failed(int error, const char *what);
@@ -94,14 +89,13 @@ struct hwtimer *ctl_open(void);
 
 /* ctl_args.c */
 const char *ctl_next_word(struct ctl_args *args);
+void ctl_must_end(struct ctl_args *args);
 uint64_t ctl_parse_duration(const char *what, const char *text);
 void ctl_print_ns(FILE *to, uint64_t ns);
 const char *ctl_wall_time(char *text, size_t size);
 uint64_t ctl_clock(int clockid);
 
 /* ctl_json.c: the key is empty or NULL in an array and for a value that stands alone */
-unsigned int ctl_utf8_length(const unsigned char *s);
-unsigned int ctl_printable(const unsigned char *s);
 int ctl_print_safe(FILE *to, const char *text);
 void ctl_json_open(const char *key, char bracket);
 void ctl_json_close(char bracket);
@@ -109,7 +103,6 @@ void ctl_json_end(void);
 void ctl_json_text(const char *key, const char *text);
 void ctl_json_number(const char *key, uint64_t number);
 void ctl_json_signed(const char *key, int64_t number);
-void ctl_json_real(const char *key, double number);
 void ctl_json_null(const char *key);
 
 /* ctl_wheels.c: the wheels that HWTIMER_IOC_WHEELS lists, and contexts */
@@ -129,19 +122,12 @@ extern const struct ctl_field ctl_fields[CTL_FIELDS];
 struct ctl_wheels {
 	struct hwtimer_wheel_info *wheels;	/* sorted by name */
 	unsigned int n;
-	uint64_t taken_ns;		/* when they were read, CLOCK_MONOTONIC */
 };
 
-void ctl_wheels_read(struct ctl_wheels *wheels, char *const names[], unsigned int n_names);
-void ctl_wheels_must_read(struct ctl_wheels *wheels, char *const names[], unsigned int n_names);
+void ctl_wheels_read(struct ctl_wheels *wheels);
 void ctl_wheels_free(struct ctl_wheels *wheels);
-const struct hwtimer_wheel_info *ctl_wheels_find(const struct ctl_wheels *wheels,
-						 const char *name);
 uint64_t ctl_value(const struct hwtimer_wheel_info *wheel, size_t offset);
 uint64_t ctl_late_bound(unsigned int bin);
-void ctl_print_word(FILE *to, const char *text, int width);
-void ctl_print_late(FILE *to, const __u64 *late, int columns);
-void ctl_json_late(const __u64 *late);
 
 /* A context, and what the kernel says of it in fdinfo. */
 struct ctl_context {
@@ -154,13 +140,8 @@ struct ctl_context {
 
 struct ctl_context *ctl_contexts(uint64_t pid, unsigned int *n);
 
-/* ctl_list.c: what debugfs says of a wheel */
-const char *ctl_debugfs_wheel(const char *debugfs, const char *name);
-void ctl_debugfs_read(const char *debugfs, const char *wheel, const char *file,
-		      void (*take)(void *arg, const char *path, const char *line), void *arg);
-
 /* ctl_idle.c: the counters of the rules of hwtimer_idle, for ctl_metrics.c */
 void ctl_idle_read(void);
-void ctl_idle_metrics(FILE *to);
+void ctl_idle_metrics(void);
 
 #endif /* CTL_H */

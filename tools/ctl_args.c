@@ -228,3 +228,12 @@ const char *ctl_next_word(struct ctl_args *args)
 	}
 	return optind < args->argc ? args->argv[optind++] : NULL;
 }
+
+/* There must be no more arguments. */
+void ctl_must_end(struct ctl_args *args)
+{
+	const char *word = ctl_next_word(args);
+
+	if (word)
+		ctl_misuse("unexpected argument: '%s'", word);
+}

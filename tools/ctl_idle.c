@@ -309,19 +309,19 @@ static const char *action_name(uint8_t action)
 }
 
 /* All samples of a metric have to be together. */
-void ctl_idle_metrics(FILE *to)
+void ctl_idle_metrics(void)
 {
 	char text[PLACE_SIZE];
 	unsigned int i, j;
 
 	for (i = 0; i < ARRAY_SIZE(counters) && n_rules; i++) {
-		fprintf(to, "# HELP hwtimer_idle_%s %s.\n# TYPE hwtimer_idle_%s %s\n",
-			counters[i].metric, counters[i].help, counters[i].metric,
-			strstr(counters[i].metric, "_total") ? "counter" : "gauge");
+		printf("# HELP hwtimer_idle_%s %s.\n# TYPE hwtimer_idle_%s %s\n",
+		       counters[i].metric, counters[i].help, counters[i].metric,
+		       strstr(counters[i].metric, "_total") ? "counter" : "gauge");
 		for (j = 0; j < n_rules; j++)
-			fprintf(to, "hwtimer_idle_%s{rule=\"%s\"} %" PRIu64 "\n",
-				counters[i].metric, place_text(&rules[j].place, text),
-				rules[j].counts[i]);
+			printf("hwtimer_idle_%s{rule=\"%s\"} %" PRIu64 "\n",
+			       counters[i].metric, place_text(&rules[j].place, text),
+			       rules[j].counts[i]);
 	}
 }
 
@@ -366,14 +366,6 @@ static const char *must_have(struct ctl_args *args, const char *what)
 	if (!word)
 		ctl_misuse("%s: missing", what);
 	return word;
-}
-
-static void must_end(struct ctl_args *args)
-{
-	const char *word = ctl_next_word(args);
-
-	if (word)
-		ctl_misuse("unexpected argument: '%s'", word);
 }
 
 static uint32_t parse_span(const char *text)
@@ -447,7 +439,7 @@ static void add_rule(struct ctl_args *args)
 	args->n_options = ARRAY_SIZE(options);
 	parse_place(must_have(args, "PORT"), &place);
 	span_ms = parse_span(must_have(args, "SPAN"));
-	must_end(args);
+	ctl_must_end(args);
 	if (reset + shutdown + notify > 1)
 		ctl_misuse("--reset, --shutdown and --notify exclude each other");
 
@@ -468,7 +460,7 @@ static void del_rule(struct ctl_args *args)
 	struct place place;
 
 	parse_place(must_have(args, "PORT"), &place);
-	must_end(args);
+	ctl_must_end(args);
 	must_find_family();
 	must_do(put_place(HWTIMER_IDLE_CMD_DEL, &place), &place);
 }
@@ -515,7 +507,7 @@ static void list_rules(struct ctl_args *args)
 
 	args->options = options;
 	args->n_options = ARRAY_SIZE(options);
-	must_end(args);
+	ctl_must_end(args);
 	must_find_family();
 	read_rules();
 	if (!json)
@@ -543,7 +535,7 @@ static void print_events(struct ctl_args *args)
 {
 	ssize_t len;
 
-	must_end(args);
+	ctl_must_end(args);
 	must_find_family();
 	if (mnl_socket_setsockopt(nl, NETLINK_ADD_MEMBERSHIP, &events_group, sizeof(events_group)))
 		ctl_failed(errno, "cannot receive the events");

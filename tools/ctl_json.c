@@ -12,7 +12,7 @@ static bool first = true;	/* the object or array is still empty */
  * The length of the UTF-8 character that begins here, or 0 if it is invalid. The ranges are those
  * of the Unicode standard: no overlong forms, no surrogates.
  */
-unsigned int ctl_utf8_length(const unsigned char *s)
+static unsigned int utf8_length(const unsigned char *s)
 {
 	unsigned int length, i;
 	unsigned char low = 0x80, high = 0xbf;
@@ -45,11 +45,11 @@ unsigned int ctl_utf8_length(const unsigned char *s)
 }
 
 /* The length of the character that begins here, or 0 if a terminal must not get it. */
-unsigned int ctl_printable(const unsigned char *s)
+static unsigned int printable(const unsigned char *s)
 {
 	if (*s < 0x20 || *s == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0))
 		return 0;
-	return ctl_utf8_length(s);
+	return utf8_length(s);
 }
 
 /* Control characters, and what is not UTF-8, as "\\x1b". Returns the number of characters. */
@@ -60,7 +60,7 @@ int ctl_print_safe(FILE *to, const char *text)
 	int width = 0;
 
 	for (; *s; s += length ?: 1) {
-		length = ctl_printable(s);
+		length = printable(s);
 		width += length ? (int)fwrite(s, length, 1, to) : fprintf(to, "\\x%02x", *s);
 	}
 	return width;
@@ -73,12 +73,12 @@ static void put_string(const char *text)
 
 	putchar('"');
 	for (; *s; s += length ?: 1) {
-		length = ctl_utf8_length(s);
+		length = utf8_length(s);
 		if (!length)
 			fputs("\\ufffd", stdout);
 		else if (*s == '"' || *s == '\\')
 			printf("\\%c", *s);
-		else if (!ctl_printable(s))
+		else if (!printable(s))
 			printf("\\u%04x", s[length - 1]);
 		else
 			fwrite(s, 1, length, stdout);
@@ -134,12 +134,6 @@ void ctl_json_signed(const char *key, int64_t number)
 {
 	begin(key);
 	printf("%" PRId64, number);
-}
-
-void ctl_json_real(const char *key, double number)
-{
-	begin(key);
-	printf("%.6f", number);
 }
 
 void ctl_json_null(const char *key)

@@ -47,16 +47,6 @@ uint64_t ctl_late_bound(unsigned int bin)
 	return bin + 1 < HWTIMER_LATE ? NSEC_PER_USEC << bin : 0;
 }
 
-static bool wheel_wanted(const char *name, char *const names[], unsigned int n)
-{
-	unsigned int i;
-
-	for (i = 0; i < n; i++)
-		if (!strcmp(name, names[i]))
-			return true;
-	return !n;
-}
-
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct hwtimer_wheel_info *)a)->name,
@@ -76,14 +66,12 @@ static _Noreturn void device_failed(int error, const char *needs)
 		"(a container needs --device " CTL_DEVICE ")");
 }
 
-/* Read all wheels, or those named. Returns 0 or an error, with what @needs helps against. */
-static int read_wheels(struct ctl_wheels *wheels, char *const names[], unsigned int n_names,
-		       const char **needs)
+/* Read all wheels. Returns 0 or an error, with what @needs helps against. */
+static int read_wheels(struct ctl_wheels *wheels, const char **needs)
 {
 	struct hwtimer_wheel_info *page = ctl_alloc(PAGE, sizeof(*page));
 	struct hwtimer_list list = { .entries = (uintptr_t)page, .size = sizeof(*page) };
 	int fd = open(CTL_DEVICE, O_RDONLY | O_CLOEXEC), error = 0;
-	unsigned int i;
 
 	*wheels = (struct ctl_wheels){ 0 };
 	*needs = fd < 0 ? "the device (a container: --device " CTL_DEVICE ")" :
@@ -97,24 +85,22 @@ static int read_wheels(struct ctl_wheels *wheels, char *const names[], unsigned 
 		wheels->wheels = realloc(wheels->wheels, (wheels->n + PAGE) * sizeof(*page));
 		if (!wheels->wheels)
 			ctl_die(CTL_FAILED, "out of memory");
-		for (i = 0; i < list.count; i++)
-			if (wheel_wanted(page[i].name, names, n_names))
-				wheels->wheels[wheels->n++] = page[i];
+		memcpy(wheels->wheels + wheels->n, page, list.count * sizeof(*page));
+		wheels->n += list.count;
 	} while (list.count == PAGE);
 	if (fd >= 0)
 		close(fd);
 	free(page);
-	wheels->taken_ns = ctl_clock(CLOCK_MONOTONIC);
 	if (wheels->n)
 		qsort(wheels->wheels, wheels->n, sizeof(*page), by_name);
 	return error;
 }
 
-/* Read all wheels, or those named. */
-void ctl_wheels_read(struct ctl_wheels *wheels, char *const names[], unsigned int n_names)
+/* Read all wheels, or exit. */
+void ctl_wheels_read(struct ctl_wheels *wheels)
 {
 	const char *needs;
-	int error = read_wheels(wheels, names, n_names, &needs);
+	int error = read_wheels(wheels, &needs);
 
 	if (error)
 		device_failed(error, needs);
@@ -126,48 +112,48 @@ void ctl_wheels_free(struct ctl_wheels *wheels)
 	*wheels = (struct ctl_wheels){ 0 };
 }
 
-/* Returns NULL if it is not among them. */
-const struct hwtimer_wheel_info *ctl_wheels_find(const struct ctl_wheels *wheels, const char *name)
+static bool is_among(const char *name, char *const names[], unsigned int n)
 {
-	unsigned int i;
-
-	for (i = 0; i < wheels->n; i++)
-		if (!strcmp(wheels->wheels[i].name, name))
-			return &wheels->wheels[i];
-	return NULL;
+	while (n && strcmp(name, names[n - 1]))
+		n--;
+	return n;
 }
 
-/* Read those wheels, each of which has to be there; or all. */
-void ctl_wheels_must_read(struct ctl_wheels *wheels, char *const names[], unsigned int n_names)
+/* Keep the wheels named, each of which has to be there. */
+static void must_keep(struct ctl_wheels *wheels, char *const names[], unsigned int n_names)
 {
-	struct ctl_wheels all;
+	unsigned int i, n = 0;
 	char *there = NULL;
-	unsigned int i, k;
 
-	ctl_wheels_read(wheels, names, n_names);
-	for (i = 0; i < n_names; i++) {
-		if (ctl_wheels_find(wheels, names[i]))
-			continue;
-		ctl_wheels_read(&all, NULL, 0);
-		for (k = 0; k < all.n; k++)
-			ctl_add_name(&there, all.wheels[k].name);
-		ctl_die(CTL_FAILED, "no wheel '%s' (there are: %s)", names[i], there ?: "none");
+	for (i = 0; i < wheels->n; i++) {
+		ctl_add_name(&there, wheels->wheels[i].name);
+		if (is_among(wheels->wheels[i].name, names, n_names))
+			wheels->wheels[n++] = wheels->wheels[i];
 	}
+	wheels->n = n;
+	for (i = 0; i < n_names; i++) {
+		for (n = 0; n < wheels->n && strcmp(wheels->wheels[n].name, names[i]); n++)
+			;
+		if (n == wheels->n)
+			ctl_die(CTL_FAILED, "no wheel '%s' (there are: %s)", names[i],
+				there ?: "none");
+	}
+	free(there);
 }
 
 /* A name that a user chose, and spaces up to a width. */
-void ctl_print_word(FILE *to, const char *text, int width)
+static void print_word(const char *text, int width)
 {
-	for (width -= ctl_print_safe(to, text); width > 0; width--)
-		fputc(' ', to);
+	for (width -= ctl_print_safe(stdout, text); width > 0; width--)
+		putchar(' ');
 }
 
 /* Lateness: a bar for each bin from the first to the last that is not empty. */
-void ctl_print_late(FILE *to, const __u64 *late, int columns)
+static void print_late(const __u64 *late)
 {
 	unsigned int first = HWTIMER_LATE, last = 0, i;
 	uint64_t most = 0, bound;
-	int room, bar;
+	int bar;
 
 	for (i = 0; i < HWTIMER_LATE; i++) {
 		if (!late[i])
@@ -185,17 +171,16 @@ void ctl_print_late(FILE *to, const __u64 *late, int columns)
 		bound = ctl_late_bound(i);
 		ctl_print_ns(number, bound ?: ctl_late_bound(i - 1));
 		fclose(number);
-		fprintf(to, "  %s %-8s %10" PRIu64 " ", bound ? "below" : "above", text,
-			(uint64_t)late[i]);
-		room = columns > 40 ? columns - 28 : 12;
-		bar = late[i] * (double)room / most + 0.5;
+		printf("  %s %-8s %10" PRIu64 " ", bound ? "below" : "above", text,
+		       (uint64_t)late[i]);
+		bar = late[i] * 52.0 / most + 0.5;
 		for (bar = late[i] && !bar ? 1 : bar; bar > 0; bar--)
-			fputc('#', to);
-		fputc('\n', to);
+			putchar('#');
+		putchar('\n');
 	}
 }
 
-void ctl_json_late(const __u64 *late)
+static void json_late(const __u64 *late)
 {
 	uint64_t bound;
 	unsigned int i;
@@ -222,34 +207,24 @@ static void print_lines(const struct ctl_line *lines, unsigned int n)
 	for (i = 0; i < half; i++) {
 		for (k = i; k < n; k += half) {
 			fputs("  ", stdout);
-			ctl_print_word(stdout, lines[k].name, 20);
+			print_word(lines[k].name, 20);
 			putchar(' ');
-			ctl_print_word(stdout, lines[k].value, k < half && k + half < n ? 16 : 0);
+			print_word(lines[k].value, k < half && k + half < n ? 16 : 0);
 		}
 		putchar('\n');
 	}
 }
 
-static int stdout_columns(void)
-{
-	struct winsize size;
-
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
-		return 80;
-	return size.ws_col;
-}
-
 static void show_wheel(const struct hwtimer_wheel_info *wheel)
 {
-	const char *on = ctl_colours() ? "\033[1m" : "", *off = *on ? "\033[0m" : "";
 	struct ctl_line lines[CTL_FIELDS + 1] = { { "module", wheel->module } };
 	char texts[CTL_FIELDS][32];
 	uint64_t all = 0;
 	unsigned int i;
 
-	printf("%swheel ", on);
-	ctl_print_word(stdout, wheel->name, 0);
-	printf("%s\n", off);
+	fputs("wheel ", stdout);
+	print_word(wheel->name, 0);
+	putchar('\n');
 	for (i = 0; i < CTL_FIELDS; i++) {
 		snprintf(texts[i], sizeof(texts[i]), "%" PRIu64,
 			 ctl_value(wheel, ctl_fields[i].offset));
@@ -259,7 +234,7 @@ static void show_wheel(const struct hwtimer_wheel_info *wheel)
 	for (i = 0; i < HWTIMER_LATE; i++)
 		all += wheel->late[i];
 	printf("late: %" PRIu64 " expiries%s\n", all, all ? ", after their deadlines" : "");
-	ctl_print_late(stdout, wheel->late, stdout_columns());
+	print_late(wheel->late);
 }
 
 static void json_wheel(const struct hwtimer_wheel_info *wheel)
@@ -271,7 +246,7 @@ static void json_wheel(const struct hwtimer_wheel_info *wheel)
 	ctl_json_text("module", wheel->module);
 	for (i = 0; i < CTL_FIELDS; i++)
 		ctl_json_number(ctl_fields[i].name, ctl_value(wheel, ctl_fields[i].offset));
-	ctl_json_late(wheel->late);
+	json_late(wheel->late);
 	ctl_json_close('}');
 }
 
@@ -525,15 +500,15 @@ static int run_stat(struct ctl_args *args)
 	args->n_options = ARRAY_SIZE(options);
 	while ((word = ctl_next_word(args)))
 		names[n_names++] = (char *)word;
-	if (n_names) {
-		ctl_wheels_must_read(&wheels, names, n_names);
-	} else if (!pid) {
-		error = read_wheels(&wheels, NULL, 0, &needs);
+	if (n_names || !pid) {
+		error = read_wheels(&wheels, &needs);
 		/* Who sees no wheels may have contexts. */
-		hidden = (error == EACCES || error == EPERM) && geteuid();
+		hidden = !n_names && (error == EACCES || error == EPERM) && geteuid();
 		if (error && !hidden)
 			device_failed(error, needs);
 	}
+	if (n_names)
+		must_keep(&wheels, names, n_names);
 	if (pid || !n_names)
 		ctl_contexts(pid, &n);
 	(json ? json_stat : print_stat)(&wheels);

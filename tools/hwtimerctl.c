@@ -15,12 +15,10 @@
 #include "ctl.h"
 
 static const struct ctl_command *const commands[] = {
-	&ctl_sleep, &ctl_after, &ctl_every, &ctl_stat, &ctl_top, &ctl_draw, &ctl_list,
-	&ctl_metrics, &ctl_idle,
+	&ctl_sleep, &ctl_every, &ctl_stat, &ctl_list, &ctl_metrics, &ctl_idle,
 };
 
 const struct ctl_command *ctl_command;
-void (*ctl_leave_screen)(void);
 bool ctl_http;
 static bool sigpipe_ignored;	/* when we were started */
 
@@ -30,8 +28,6 @@ static void complain(const char *format, va_list ap)
 	FILE *to = ctl_http ? stdout : stderr;
 	char *text;
 
-	if (ctl_leave_screen)
-		ctl_leave_screen();
 	if (vasprintf(&text, format, ap) < 0)
 		abort();
 	if (ctl_http)
@@ -87,21 +83,6 @@ void ctl_flush(void)
 	failed = fflush(stdout);
 	if (failed || ferror(stdout))
 		ctl_die(CTL_FAILED, "cannot write to stdout: %s", strerror(errno ?: EIO));
-}
-
-/* Is stdout a terminal that understands escape sequences? */
-bool ctl_on_terminal(void)
-{
-	const char *term = getenv("TERM");
-
-	return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb");
-}
-
-bool ctl_colours(void)
-{
-	const char *no_color = getenv("NO_COLOR");
-
-	return ctl_on_terminal() && !(no_color && *no_color);
 }
 
 /* Returns 0 if the command can be run, or CTL_NOT_EXECUTABLE or CTL_NOT_FOUND. */

@@ -10,10 +10,8 @@
 #include <linux/hwtimer_idle.h>
 #include <linux/securebits.h>
 #include <netinet/in.h>
-#include <pty.h>
 #include <sys/prctl.h>
 #include <sys/mount.h>
-#include <termios.h>
 
 #define CTL	(getenv("HWTIMERCTL") ?: "/tools/hwtimerctl")
 #define DEVICE	"/dev/hwtimer"
@@ -291,14 +289,11 @@ TEST(usage)
 		{ { "sleep", "1152921505" }, "36 years: '1152921505'" },
 		{ { "sleep", "99999999999999999999999999999999999999999d" }, "36 years" },
 		{ { "sleep", "1152921504s", "1s" }, "'1s'" },
-		{ { "after" }, "DURATION: missing" },
-		{ { "after", "soon" }, "'soon'" },
-		{ { "after", "1ms", "a", "b" }, "'b'" },
-		{ { "after", "1ms", "a", "--", "true" }, "'true'" },
-		{ { "after", "1ms", "a", "--" }, "'--'" },
-		{ { "after", "1ms", "--" }, "COMMAND: missing" },
-		{ { "after", "1ms", "--", "" }, "COMMAND: empty" },
+		{ { "sleep", "--json", "1" }, "'--json'" },
+		{ { "sleep", "-x", "1" }, "'-x'" },
 		{ { "every" }, "DURATION: missing" },
+		{ { "every", "--json=1", "1ms" }, "--json: takes no value: '--json=1'" },
+		{ { "every", "1ms", "--", "" }, "COMMAND: empty" },
 		{ { "every", "0" }, "0: '0'" },
 		{ { "every", "1s", "--" }, "COMMAND: missing" },
 		{ { "every", "1s", "--count=0" }, "--count: must be from 1" },
@@ -308,11 +303,7 @@ TEST(usage)
 		{ { "every", "--misfire-after=0", "1s" }, "--misfire-after: too short: '0'" },
 		{ { "stat", "--pid", "0" }, "--pid: must be from 1" },
 		{ { "stat", "--pid=2147483648" }, "2147483648" },
-		{ { "top", "-d", "0.009" }, "--delay: too short" },
-		{ { "top", "-d", "86400.1" }, "--delay: too long" },
-		{ { "list", "some", "--pid=1" }, "WHEEL excludes --pid" },
-		{ { "draw", "some", "other" }, "'other'" },
-		{ { "draw", "--debugfs=" }, "--debugfs: empty" },
+		{ { "stat", "--contexts" }, "'--contexts'" },
 	};
 	unsigned int i;
 
@@ -378,12 +369,11 @@ static void service(void)
 
 /* What waits works without the device, and what shows wheels does not: see also tests/tools. */
 static const char *const waiting[][5] = {
-	{ "sleep", "1ms" }, { "after", "1ms", "--", "true" },
-	{ "every", "10ms", "--count=1", "true" },
+	{ "sleep", "1ms" }, { "every", "10ms", "--count=1", "true" },
 };
 
 static const char *const showing[][5] = {
-	{ "stat", REMOTE }, { "top", "-n1" }, { "metrics" },
+	{ "stat", REMOTE }, { "metrics" },
 };
 
 /* The wheel of another module, with no timeouts yet. */
@@ -423,10 +413,6 @@ TEST_F(wheel, no_rights)
 		EXPECT_QUIET(result.out);
 		EXPECT_IN(result.err, DEVICE ": permission denied (try: sudo hwtimerctl ");
 	}
-	RUN_AS(other_user, "draw", REMOTE);
-	EXPECT_STATUS(4);
-	EXPECT_QUIET(result.out);
-	EXPECT_IN(result.err, "/hwtimer: permission denied (try: sudo hwtimerctl draw)");
 	RUN_AS(other_user, "stat", "--pid=1");
 	EXPECT_STATUS(4);
 	EXPECT_IN(result.err, "process 1: permission denied (try: sudo hwtimerctl stat)");
@@ -451,7 +437,6 @@ TEST_F(wheel, no_rights)
 
 TEST(no_debugfs)
 {
-	static const char *const needs[][4] = { { "draw", REMOTE }, { "list", REMOTE } };
 	const char *there = "'nosuch' (there are: " REMOTE ")";
 	unsigned int i;
 
@@ -461,15 +446,8 @@ TEST(no_debugfs)
 		EXPECT_STATUS(0);
 		EXPECT_QUIET(result.err);
 	}
-	for (i = 0; i < ARRAY_SIZE(needs); i++) {
-		run(hide_debugfs, -1, needs[i]);
-		EXPECT_STATUS(1);
-		EXPECT_IN(result.err, HWT_DEBUGFS ": No such file or directory (modprobe h");
-	}
 	/* If one of two is missing, nothing is printed. */
 	EXPECT_FAILURE(1, there, "stat", REMOTE, "nosuch");
-	EXPECT_FAILURE(1, there, "top", "-n1", "nosuch");
-	EXPECT_FAILURE(1, there, "draw", "nosuch");
 	ASSERT_EQ(0, unload(REMOTE));
 }
 
@@ -477,11 +455,11 @@ TEST(no_debugfs)
 TEST_F(wheel, stdout_fails)
 {
 	static const char *const writing[][6] = {
-		{ "stat" }, { "stat", "--json" }, { "after", "1ms" },
-		{ "after", "1ms", "line" }, { "after", "1ms", "--json", "--", "true" },
-		{ "every", "10ms", "--json", "true" }, { "every", "10ms" },
-		{ "top", "-d0.01" }, { "top", "-d0.01", "--json" },
-		{ "draw", REMOTE },
+		{ "--help" }, { "--version" }, { "list", "--help" }, { "stat" },
+		{ "stat", "--json" }, { "every", "10ms", "--json", "true" }, { "every", "10ms" },
+	};
+	static const char *const silent[][6] = {
+		{ "sleep", "1ms" }, { "every", "10ms", "--count=1", "true" },
 	};
 	int outs[3], ends[2];
 	unsigned int i, k;
@@ -508,8 +486,8 @@ TEST_F(wheel, stdout_fails)
 		}
 	}
 	/* hwtimerctl ignores SIGPIPE, but its command does not inherit that. */
-	RUN_TO(ends[1], "after", "1ms", "--", "sh", "-c", "echo x; echo x");
-	EXPECT_STATUS(128 + SIGPIPE);
+	RUN_TO(ends[1], "every", "10ms", "--count=1", "sh", "-c", "echo x; echo x; :");
+	EXPECT_IN(result.err, "1 of 1 runs failed");
 	close(outs[0]);
 	close(ends[1]);
 }
@@ -555,45 +533,12 @@ TEST(sleeps)
 	EXPECT_RUN(2, "sleep", "1152921504.606846976");
 }
 
-TEST(after)
-{
-	EXPECT_RUN(0, "after", "30ms");
-	EXPECT_IN(result.out, ": after 30ms, late by ");
-	EXPECT_EQ(1, count_lines(result.out));
-	EXPECT_LE(30 * NSEC_PER_MSEC, result.ended - result.began);
-	RUN("after", "30ms", "two words");
-	EXPECT_STREQ("two words\n", result.out);
-	EXPECT_RUN(0, "after", "30ms", "--", "echo", "-n", "--", "x");
-	EXPECT_STREQ("-- x", result.out);
-	EXPECT_LE(30 * NSEC_PER_MSEC, result.ended - result.began);
-
-	EXPECT_RUN(7, "after", "1ms", "--", "sh", "-c", "exit 7");
-	EXPECT_QUIET(result.out);
-	EXPECT_QUIET(result.err);
-	EXPECT_RUN(128 + SIGKILL, "after", "1ms", "--", "sh", "-c", "kill -9 $$");
-	/* A missing command is found before the wait. */
-	EXPECT_FAILURE(127, "nosuchcommand", "after", "1h", "--", "nosuchcommand");
-	EXPECT_RUN(127, "after", "1h", "--", "/nonexistent/command");
-	EXPECT_RUN(126, "after", "1h", "--", "/proc/version");
-	EXPECT_RUN(126, "after", "1h", "--", "/tmp");
-
-	EXPECT_RUN(0, "after", "--json", "30ms", "a \"line\"\t\\ \xc3\xa4 \xff");
-	EXPECT_TRUE(json_is(result.out, "when", "\"30ms\""));
-	EXPECT_TRUE(json_is(result.out, "line", "\"a \\\"line\\\"\\u0009\\\\ \xc3\xa4 \\ufffd\""));
-	EXPECT_TRUE(json_is(result.out, "command", "null"));
-	EXPECT_LE(0, must_json_number(result.out, "late_ns"));
-	EXPECT_RUN(3, "after", "1ms", "--json", "--", "sh", "-c", "echo out; exit 3");
-	EXPECT_TRUE(json_is(result.out, "command", "\"sh\""));
-	EXPECT_TRUE(json_is(result.out, "line", "null"));
-	EXPECT_STREQ("out\n", result.err);
-}
-
-/* The time of day is set while "after" waits. */
+/* The time of day is set while "sleep" waits. */
 TEST(set_back)
 {
 	struct timespec ts;
 
-	start_run(&result, NULL, -1, ARGS("after", "2s"));
+	start_run(&result, NULL, -1, ARGS("sleep", "2s"));
 	eventually(sleeps_in(result.pid, SYS_ppoll) || has_ended(result.pid));
 	clock_gettime(CLOCK_REALTIME, &ts);
 	ts.tv_sec -= FAR / NSEC_PER_SEC;
@@ -703,7 +648,11 @@ TEST(every_status)
 	EXPECT_EQ(128 + SIGKILL, must_json_number(result.out, "status"));
 	EXPECT_RUN(0, "every", "10ms", "--count=2", "echo", "--count=5", "--");
 	EXPECT_STREQ("--count=5 --\n--count=5 --\n", result.out);
-	EXPECT_RUN(127, "every", "1h", "nosuchcommand");
+	/* A missing command is found before the wait. */
+	EXPECT_FAILURE(127, "nosuchcommand", "every", "1h", "nosuchcommand");
+	EXPECT_RUN(127, "every", "1h", "/nonexistent/command");
+	EXPECT_RUN(126, "every", "1h", "/proc/version");
+	EXPECT_RUN(126, "every", "1h", "/tmp");
 }
 
 /* A loop that only a trap ends. */
@@ -862,7 +811,7 @@ TEST_F(wheel, contexts)
 	EXPECT_FAILURE(1, "has no context (processes with contexts: none", "stat", "-p", pid);
 }
 
-/* List the pending timeouts of a process and of a wheel. */
+/* List the pending timeouts of a process. */
 TEST_F(wheel, list)
 {
 	int fd = must_context();
@@ -884,19 +833,6 @@ TEST_F(wheel, list)
 	close(fd);
 	EXPECT_FAILURE(1, "has no context", "list", "--pid", pid);
 	EXPECT_FAILURE(1, "no process of yours has a context", "list");
-
-	fill();
-	EXPECT_RUN(0, "list", REMOTE);
-	EXPECT_EQ(5, count_of(result.out, "remote_fired"));
-	EXPECT_IN(result.out, "  in 3");
-	EXPECT_RUN(0, "list", "--json", REMOTE);
-	EXPECT_EQ(5, count_lines(result.out));
-	EXPECT_IN(result.out, "\"function\": \"remote_fired\"");
-	EXPECT_IN(result.out, "\"due_ns\": 3");
-
-	EXPECT_FAILURE(1, "no wheel 'nothing' (there are: " REMOTE ")", "list", "nothing");
-	EXPECT_RUN(2, "list", REMOTE, "--pid", pid);
-	EXPECT_RUN(2, "list", REMOTE, REMOTE);
 }
 
 /* More than one LIST returns; periodic, overdue, and never. */
@@ -975,7 +911,6 @@ TEST(list_in_time_namespace)
 TEST_F(wheel, metrics)
 {
 	const char *count = "\nhwtimer_wheel_lateness_seconds_count" LABELS "} 20\n";
-	char file[64], *text;
 
 	fill();
 	EXPECT_RUN(0, "metrics");
@@ -986,315 +921,7 @@ TEST_F(wheel, metrics)
 	EXPECT_IN(result.out,
 		  "\nhwtimer_wheel_lateness_seconds_bucket" LABELS ",le=\"+Inf\"} 20\n");
 	EXPECT_IN(result.out, count);
-
-	snprintf(file, sizeof(file), "/tmp/metrics.%d", getpid());
-	EXPECT_RUN(0, "metrics", "-o", file);
-	EXPECT_QUIET(result.out);
-	text = must_slurp(file);
-	EXPECT_IN(text, count);
-	free(text);
-	unlink(file);
-	EXPECT_FAILURE(1, "/nowhere/metrics", "metrics", "-o", "/nowhere/metrics");
 	EXPECT_RUN(2, "metrics", REMOTE);
-}
-
-/* A mark for each bucket that is not empty. tests/tools has pictures of invented wheels. */
-TEST_F(wheel, draw)
-{
-	unsigned int slot, n, lines = 0, all = 0;
-	char mark[64], *buckets, *line, *next;
-
-	fill();
-	ASSERT_EQ(0, tell_remote("arm 100 30 %llu %llu", FAR, 5 * NSEC_PER_MSEC));
-	EXPECT_RUN(0, "draw");
-	EXPECT_QUIET(result.err);
-	EXPECT_IN(result.out, "<title>hwtimer: wheel " REMOTE "</title>");
-	EXPECT_IN(result.out, ", STARTED, 35 pending<");
-	EXPECT_IN(result.out, ">20 expired, ");
-	EXPECT_IN(result.out, ">Time from now to the deadlines of 35 timeouts<");
-	buckets = must_slurp(HWT_DEBUGFS "/" REMOTE "/buckets");
-	next = buckets;
-	while ((line = strsep(&next, "\n")) && *line) {
-		ASSERT_EQ(2, sscanf(line, "bucket 0 %u %u", &slot, &n));
-		snprintf(mark, sizeof(mark), "<title>level 0, slot %u: %u timeout%s</title>", slot,
-			 n, n == 1 ? "" : "s");
-		EXPECT_IN(result.out, mark);
-		lines++;
-		all += n;
-	}
-	free(buckets);
-	EXPECT_EQ(35, all);
-	EXPECT_EQ(lines, count_of(result.out, "class=\"mark\""));
-}
-
-/* All that is armed is counted, in some interval. */
-TEST_F(wheel, top_counts)
-{
-	double armed = 0;
-	unsigned int i;
-
-	start_run(&result, NULL, -1, ARGS("top", "--json", "-d50ms", REMOTE));
-	read_until(&result, result.out, "\n");
-	ASSERT_EQ(0, tell_remote("arm 0 1000 %llu 0", FAR));
-	read_until(&result, result.out, "\"pending\": 1000,");
-	kill_run(SIGTERM);
-	EXPECT_STATUS(128 + SIGTERM);
-	for (i = 0; i < count_lines(result.out); i++) {
-		const char *line = line_of(result.out, i);
-
-		/* Shorter than requested if the sample before was delayed. */
-		EXPECT_LT(0, must_json_number(line, "interval_s"));
-		armed += must_json_number(line, "armed_per_s") *
-			 must_json_number(line, "interval_s");
-		must_json_number(line, "count");
-	}
-	/* The intervals are rounded. */
-	EXPECT_LT(950, armed);
-	EXPECT_GT(1050, armed);
-}
-
-TEST_F(wheel, top_without_terminal)
-{
-	EXPECT_RUN(0, "top", "-d", "0.05", "-n", "2");
-	EXPECT_QUIET(result.err);
-	EXPECT_EQ(NULL, strchr(result.out, '\033'));
-	EXPECT_IN(result.out, "WHEEL");
-	EXPECT_IN(result.out, "\n" REMOTE " ");
-	EXPECT_LE(100 * NSEC_PER_MSEC, result.ended - result.began);
-	EXPECT_RUN(0, "top", "-d50ms", "-n2", "--json", REMOTE);
-	ASSERT_EQ(2, count_lines(result.out));
-	EXPECT_EQ(2, count_of(result.out, "\"name\": \"" REMOTE "\""));
-	must_json_number(line_of(result.out, 1), "expired_per_s");
-}
-
-/* top on a pseudo-terminal, whose output is that of the program. */
-static int master, slave;
-static struct termios before_top;
-static const struct winsize small = { .ws_row = 24, .ws_col = 80 };
-
-FIXTURE(screen)
-{
-};
-
-FIXTURE_SETUP(screen)
-{
-	ASSERT_EQ(0, openpty(&master, &slave, NULL, NULL, &small));
-	ASSERT_EQ(0, fcntl(master, F_SETFD, FD_CLOEXEC));
-	ASSERT_EQ(0, tcgetattr(slave, &before_top));
-	ASSERT_EQ(0, load(REMOTE, ""));
-	setenv("TERM", "xterm", 1);
-}
-
-FIXTURE_TEARDOWN(screen)
-{
-	close(master);
-	close(slave);
-	ASSERT_EQ(0, unload(REMOTE));
-}
-
-static void take_terminal(void)
-{
-	setsid();
-	if (ioctl(slave, TIOCSCTTY, 0) || dup2(slave, STDIN_FILENO) || dup2(slave, STDERR_FILENO) < 0)
-		_exit(98);
-	close(slave);
-}
-
-#define ON_TERMINAL(...) do {							\
-	start_run(&result, take_terminal, slave, ARGS(__VA_ARGS__));		\
-	close(result.fds[0]);							\
-	result.fds[0] = master;							\
-} while (0)
-
-static void see_until(const char *text)
-{
-	read_until(&result, result.out, text);
-}
-
-static void forget(void)
-{
-	result.lens[0] = 0;
-	result.out[0] = 0;
-}
-
-static void type(const char *keys)
-{
-	if (write(master, keys, strlen(keys)) != (ssize_t)strlen(keys))
-		die("cannot type: %s", strerror(errno));
-}
-
-static bool same_terminal(void)
-{
-	struct termios now;
-
-	if (tcgetattr(slave, &now))
-		die("tcgetattr: %s", strerror(errno));
-	return now.c_lflag == before_top.c_lflag && now.c_iflag == before_top.c_iflag &&
-	       now.c_oflag == before_top.c_oflag && now.c_cflag == before_top.c_cflag &&
-	       !memcmp(now.c_cc, before_top.c_cc, sizeof(now.c_cc));
-}
-
-/* Read what there is: at its end the cursor is shown, and the main screen restored. */
-static bool given_back(void)
-{
-	static const char end[] = "\033[?25h\033[?1049l";
-	char *at;
-
-	while (poll_in(master, 0))
-		read_more(&result);
-	at = strstr(result.out, end);
-	return at && !at[strlen(end)] && same_terminal();
-}
-
-/* Wait for its end, and read the rest of its output. */
-static int leave(void)
-{
-	int status = reap(result.pid);
-
-	while (poll_in(master, 0))
-		read_more(&result);
-	close(result.fds[1]);
-	return status;
-}
-
-/* Does the frame fit in the window? */
-static bool fits(const char *frame, int rows, int columns)
-{
-	int row = 1, column = 0;
-
-	for (; *frame && strncmp(frame, "\033[H", 3); frame++) {
-		if (*frame == '\033') {
-			frame += strcspn(frame, "hlmHJK");
-		} else if (*frame == '\n') {
-			row++;
-			column = 0;
-		} else if (*frame != '\r' && ++column > columns) {
-			return false;
-		}
-	}
-	return row <= rows;
-}
-
-TEST_F(screen, quits_by_key)
-{
-	char *frame;
-
-	ON_TERMINAL("top", "-d", "0.05");
-	see_until("WHEEL");
-	EXPECT_EQ(0, strncmp(result.out, "\033[?1049h\033[?25l", 14));
-	see_until("\033[7m");
-	see_until(REMOTE);
-	EXPECT_FALSE(same_terminal());
-	forget();
-	/* The next frame is complete. */
-	see_until("\033[H");
-	frame = strstr(result.out, "\033[H") + 3;
-	see_until("late, in this interval");
-	while (!strstr(frame, "\033[H"))
-		ASSERT_TRUE(read_more(&result));
-	EXPECT_TRUE(fits(frame, 24, 80));
-	/* Unknown keys are ignored. */
-	type("x\n ");
-	forget();
-	see_until("WHEEL");
-	type("q");
-	EXPECT_EQ(0, leave());
-	EXPECT_TRUE(given_back());
-}
-
-/* ^C, signals, and -n. */
-TEST_F(screen, quits_by_signals)
-{
-	static const int signals[] = { 0, SIGTERM, SIGINT, SIGHUP, SIGQUIT };
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(signals); i++) {
-		ON_TERMINAL("top", "-d", "1h");
-		see_until(REMOTE);
-		if (signals[i])
-			kill(result.pid, signals[i]);
-		else
-			type("\003");
-		EXPECT_EQ(128 + (signals[i] ?: SIGINT), leave());
-		EXPECT_TRUE(given_back());
-	}
-	ON_TERMINAL("top", "-d", "0.02", "-n", "2");
-	EXPECT_EQ(0, leave());
-	EXPECT_TRUE(given_back());
-}
-
-/* It redraws at once, not after the hour. */
-TEST_F(screen, window)
-{
-	static const struct winsize sizes[] = {
-		{ .ws_row = 8, .ws_col = 30 }, { .ws_row = 1, .ws_col = 1 },
-		{ .ws_row = 60, .ws_col = 200 }, { .ws_row = 5, .ws_col = 80 },
-	};
-	unsigned int i;
-	char *frame;
-
-	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
-		ASSERT_EQ(0, ioctl(master, TIOCSWINSZ, &small));
-		ON_TERMINAL("top", "-d1h");
-		see_until(REMOTE);
-		forget();
-		ASSERT_EQ(0, ioctl(master, TIOCSWINSZ, &sizes[i]));
-		see_until("\033[2J\033[H");
-		type("Q");
-		EXPECT_EQ(0, leave());
-		EXPECT_TRUE(given_back());
-		frame = strstr(result.out, "\033[2J\033[H") + 7;
-		EXPECT_TRUE(fits(frame, sizes[i].ws_row, sizes[i].ws_col))
-			TH_LOG("window %u: '%s'", i, frame);
-	}
-}
-
-/* ^Z: the terminal is restored, and set up again by SIGCONT. Then the terminal hangs up. */
-TEST_F(screen, stops)
-{
-	int status;
-
-	ON_TERMINAL("top", "-d1h");
-	see_until(REMOTE);
-	type("\032");
-	ASSERT_EQ(result.pid, waitpid(result.pid, &status, WUNTRACED));
-	ASSERT_TRUE(WIFSTOPPED(status));
-	EXPECT_TRUE(given_back());
-	forget();
-	kill(result.pid, SIGCONT);
-	see_until("\033[?1049h");
-	see_until(REMOTE);
-	EXPECT_FALSE(same_terminal());
-	close(slave);
-	close(master);
-	slave = -1;
-	master = -1;
-	EXPECT_EQ(128 + SIGHUP, reap(result.pid));
-}
-
-/* Colours are left out if they are not wanted, or not there; JSON stays JSON. */
-TEST_F(screen, plain)
-{
-	ON_TERMINAL("stat");
-	EXPECT_EQ(0, leave());
-	EXPECT_NE(NULL, strstr(result.out, "\033[1m"));
-	ON_TERMINAL("top", "-d10ms", "-n1", "--json");
-	EXPECT_EQ(0, leave());
-	EXPECT_NE(NULL, json_end(result.out));
-	setenv("NO_COLOR", "1", 1);
-	ON_TERMINAL("top", "-d10ms", "-n2");
-	EXPECT_EQ(0, leave());
-	EXPECT_EQ(NULL, strstr(result.out, "\033[7m"));
-	EXPECT_TRUE(given_back());
-	ON_TERMINAL("stat");
-	EXPECT_EQ(0, leave());
-	EXPECT_EQ(NULL, strchr(result.out, '\033'));
-	unsetenv("NO_COLOR");
-	setenv("TERM", "dumb", 1);
-	ON_TERMINAL("top", "-d10ms", "-n2");
-	EXPECT_EQ(0, leave());
-	EXPECT_EQ(NULL, strchr(result.out, '\033'));
-	EXPECT_NE(NULL, strstr(result.out, "WHEEL"));
 }
 
 /* The module of "idle". tests/tools has its wrong arguments. */
