@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 """hwtimer for Python's asyncio: an event loop.
 
@@ -14,15 +13,12 @@ opened, one in the process. It is otherwise asyncio.SelectorEventLoop.
     handle.touch(30)                      # on every message
 
 All timeouts of a loop are on one descriptor, which the loop watches. No callback is early: when it
-is called, loop.time() is at least what was asked for. As a program, this file is a demonstration;
-see --help.
+is called, loop.time() is at least what was asked for.
 """
-import argparse
 import asyncio
 import heapq
 import operator
 import sys
-import time
 
 import _hwtimer
 
@@ -169,65 +165,3 @@ def run(main, *, debug=None):
     """asyncio.run() with an EventLoop."""
     with asyncio.Runner(debug=debug, loop_factory=EventLoop) as runner:
         return runner.run(main)
-
-
-# The demonstration: each message to a session pushes the session's timeout back. A session ends
-# when no message came for a while.
-
-async def _session(queue, idle):
-    """Returns the number of messages, and how long before the end the last one came, in ns."""
-    messages, last = 0, time.monotonic_ns()
-    handle = asyncio.get_running_loop().call_later(idle, queue.put_nowait, False)
-    while await queue.get():
-        now = time.monotonic_ns()
-        if not handle.touch(idle):
-            break       # it came just too late
-        messages, last = messages + 1, now
-    return messages, time.monotonic_ns() - last
-
-
-async def _client(queue, messages, pause):
-    for _ in range(messages):
-        await asyncio.sleep(pause)
-        queue.put_nowait(True)
-
-
-async def _demo(sessions, idle):
-    loop, tasks, called = asyncio.get_running_loop(), [], []
-    # Only the callback of the timer that is not cancelled must be called.
-    loop.call_later(idle / 2, called.append, "kept")
-    loop.call_later(idle / 2, called.append, "cancelled").cancel()
-    async with asyncio.TaskGroup() as group:
-        for number in range(sessions):
-            queue = asyncio.Queue()
-            tasks.append(group.create_task(_session(queue, idle)))
-            group.create_task(_client(queue, number % 10, idle / 5))
-    left = loop._timers.pending
-
-    results = [task.result() for task in tasks]
-    silences = [silence for _, silence in results]
-    early = sum(silence < idle * 1e9 for silence in silences)
-    # A busy machine may end a session before its messages have come.
-    messages = sum(messages for messages, _ in results)
-    sent = sum(number % 10 for number in range(sessions))
-    print(f"{sessions} sessions, idle for {idle * 1000:.0f} ms, {messages} of {sent} messages")
-    print(f"ended early: {early}, the latest {max(silences) / 1e6 - idle * 1000:.3f} ms late")
-    print(f"timers left: {left}, called: {' '.join(called)},",
-          "in the process" if loop.in_process else "on the device")
-    return bool(early or left or called != ["kept"] or not messages)
-
-
-def main():
-    parser = argparse.ArgumentParser(
-        description="Sessions of asyncio that end when no message came for a while. "
-                    "Fails if one ended early.")
-    parser.add_argument("--sessions", type=int, default=100, help="so many [100]")
-    parser.add_argument("--idle-ms", type=int, default=500, help="for so long [500]")
-    arguments = parser.parse_args()
-    if not 1 <= arguments.sessions <= 10000 or not 1 <= arguments.idle_ms <= 1000000:
-        parser.error("--sessions takes 1 to 10000, --idle-ms 1 to 1000000")
-    return run(_demo(arguments.sessions, arguments.idle_ms / 1000))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -458,9 +458,6 @@ TEST_F(wheel, stdout_fails)
 		{ "--help" }, { "--version" }, { "list", "--help" }, { "stat" },
 		{ "stat", "--json" }, { "every", "10ms", "--json", "true" }, { "every", "10ms" },
 	};
-	static const char *const silent[][6] = {
-		{ "sleep", "1ms" }, { "every", "10ms", "--count=1", "true" },
-	};
 	int outs[3], ends[2];
 	unsigned int i, k;
 

@@ -7,7 +7,7 @@
 #include "calls.h"
 
 #define MODULE		"hwtimer"
-#define EXAMPLE		"hwtimer_example"
+#define EXAMPLE		"leases_module"
 #define FORGET		"hwtimer_forget"
 
 static bool loaded(const char *name)
