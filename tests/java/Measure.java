@@ -346,13 +346,13 @@ public class Measure {
 	}
 
 	/* The CPU time of the process, without threads that have ended. */
-	static long cpuNs() throws IOException {
+	private static long cpuNs() throws IOException {
 		return ofThreads("schedstat").stream()
 			.mapToLong(text -> Long.parseLong(text.split(" ")[0])).sum();
 	}
 
 	/* How often the threads whose names match went to sleep. */
-	static long sleeps(String names) throws IOException {
+	private static long sleeps(String names) throws IOException {
 		return ofThreads("status").stream()
 			.filter(text -> text.matches("(?s)Name:\\s+(" + names + ").*"))
 			.mapToLong(text -> Long.parseLong(text.replaceAll(
