@@ -96,25 +96,14 @@ static inline void sort_samples(struct samples *s)
 		qsort(s->values, s->number, sizeof(*s->values), compare_samples);
 }
 
-/*
- * Write "key value" lines for scripts: quantiles, and how many were below 0, and below each of
- * bounds that double, but not below the bound before. @s is sorted.
- */
+/* Write "key value" lines: quantiles. @s is sorted. */
 static inline void write_samples(FILE *f, const char *name, const struct samples *s)
 {
-	__s64 bound;
-	size_t i, n;
-
 	fprintf(f, "%s_samples %zu\n", name, s->number);
 	fprintf(f, "%s_min_ns %lld\n", name, quantile(s, 0));
 	fprintf(f, "%s_median_ns %lld\n", name, quantile(s, 0.5));
 	fprintf(f, "%s_99_ns %lld\n", name, quantile(s, 0.99));
 	fprintf(f, "%s_max_ns %lld\n", name, quantile(s, 1));
-	for (i = bound = 0; i < s->number; bound = bound ? 2 * bound : 1000) {
-		for (n = i; i < s->number && s->values[i] < bound; i++)
-			;
-		fprintf(f, "%s_below_%lld_ns %zu\n", name, bound, i - n);
-	}
 }
 
 /* Opens standard output if @name is NULL. */

@@ -49,8 +49,8 @@ struct conn {
 enum close_reason { BY_IDLE, BY_PEER, BY_TROUBLE };
 
 static struct {
-	__u64 opened, closed[3], refused, peak;
-	__u64 messages, bytes;
+	__u64 opened, closed[3], refused;
+	__u64 messages;
 	__u64 armed, touched, cancelled;	/* successfully */
 	__u64 expired, handed_back;		/* events */
 	__u64 overtaken;			/* a message came after the event */
@@ -219,7 +219,6 @@ static int conn_serve(struct conn *c)
 		return -1;
 	}
 	counts.messages++;
-	counts.bytes += n;
 	if (!conn_push_back(c)) {
 		warn("no timeout for a connection, which is closed");
 		conn_close(c, BY_TROUBLE);
@@ -254,9 +253,7 @@ static void conn_open(int fd)
 	free_conn = c->next_free;
 	watch(EPOLL_CTL_ADD, fd, EPOLLIN, conn_key(c));
 	counts.opened++;
-	if (++live_conns > counts.peak)
-		counts.peak = live_conns;
-	if (live_conns == max_conns)
+	if (++live_conns == max_conns)
 		watch(EPOLL_CTL_MOD, listener, 0, KEY_LISTENER);
 }
 
@@ -375,13 +372,11 @@ static void write_stats(const char *name)
 
 	write_count(f, "opened", counts.opened);
 	write_count(f, "refused", counts.refused);
-	write_count(f, "peak", counts.peak);
 	write_count(f, "closed_idle", counts.closed[BY_IDLE]);
 	write_count(f, "closed_peer", counts.closed[BY_PEER]);
 	write_count(f, "closed_trouble", counts.closed[BY_TROUBLE]);
 	write_count(f, "open_at_end", counts.open_at_end);
 	write_count(f, "messages", counts.messages);
-	write_count(f, "bytes", counts.bytes);
 	write_count(f, "armed", counts.armed);
 	write_count(f, "touched", counts.touched);
 	write_count(f, "cancelled", counts.cancelled);
@@ -396,10 +391,7 @@ static void write_stats(const char *name)
 	write_count(f, "in_process", hwtimer_in_process(timers));
 	write_count(f, "system_calls", counts.system_calls);
 	write_count(f, "looks", stats.looks);
-	write_count(f, "runs", stats.runs);
 	write_count(f, "timer_interrupts", stats.timers);
-	write_count(f, "idle_ns", idle_ns);
-	write_count(f, "tick_ns", hwtimer_tick_ns(timers));
 	sort_samples(&lateness);
 	write_samples(f, "late", &lateness);
 	close_stats(f, name);

@@ -55,7 +55,7 @@ struct plan {
 static struct {
 	unsigned int open, opened, idle, hung_up, hung_up_late;
 	unsigned int early, never, refused, wrong_echo, overslept;
-	unsigned long messages, postponed;
+	unsigned long messages;
 } counts;
 
 static struct samples lateness, sleeps;
@@ -308,7 +308,6 @@ static void conn_act(struct conn *c)
 		if (c->waiting && now > c->sent + idle_ns + bound_ns) {
 			conn_never_closed(c, now);
 		} else if (c->waiting) {
-			counts.postponed++;
 			plan(c, now + idle_ns / 50);
 		} else if (now < c->talks_until) {
 			conn_send(c);
@@ -414,57 +413,26 @@ static void make_plans(void)
 	}
 }
 
-static void print_ms(const char *what, __s64 ns)
-{
-	printf("  %-31s %10.3f ms\n", what, ns / 1e6);
-}
-
-static void print_quantiles(const char *what, const struct samples *s)
-{
-	printf("%s by\n", what);
-	print_ms("minimum", quantile(s, 0));
-	print_ms("median", quantile(s, 0.5));
-	print_ms("99 %", quantile(s, 0.99));
-	print_ms("maximum", quantile(s, 1));
-}
-
 static void write_stats(const char *name)
 {
-	FILE *f;
+	FILE *f = open_stats(name);
 
 	sort_samples(&lateness);
 	sort_samples(&sleeps);
-	if (name) {
-		f = open_stats(name);
-		fprintf(f, "seed %llu\n", seed);
-		fprintf(f, "wanted %u\n", max_conns);
-		fprintf(f, "opened %u\n", counts.opened);
-		fprintf(f, "refused %u\n", counts.refused);
-		fprintf(f, "closed_idle %u\n", counts.idle);
-		fprintf(f, "hung_up %u\n", counts.hung_up);
-		fprintf(f, "hung_up_late %u\n", counts.hung_up_late);
-		fprintf(f, "early %u\n", counts.early);
-		fprintf(f, "never %u\n", counts.never);
-		fprintf(f, "wrong_echo %u\n", counts.wrong_echo);
-		fprintf(f, "messages %lu\n", counts.messages);
-		fprintf(f, "overslept %u\n", counts.overslept);
-		fprintf(f, "postponed %lu\n", counts.postponed);
-		fprintf(f, "idle_ns %lld\n", idle_ns);
-		write_samples(f, "late", &lateness);
-		write_samples(f, "sleep", &sleeps);
-		close_stats(f, name);
-		return;
-	}
-	printf("connections %u, messages %lu, %.1f s, seed %llu\n", counts.opened,
-	       counts.messages, (now_ns() - start) / 1e9, seed);
-	printf("closed by timeout %u, by us %u; refused %u\n", counts.idle, counts.hung_up,
-	       counts.refused);
-	printf("wrong: closed early %u, never closed %u, wrong echo %u\n", counts.early,
-	       counts.never, counts.wrong_echo);
-	if (lateness.number)
-		print_quantiles("closed later than the last message and the idle time", &lateness);
-	if (sleeps.number)
-		print_quantiles("for comparison, a plain sleep is late", &sleeps);
+	fprintf(f, "wanted %u\n", max_conns);
+	fprintf(f, "opened %u\n", counts.opened);
+	fprintf(f, "refused %u\n", counts.refused);
+	fprintf(f, "closed_idle %u\n", counts.idle);
+	fprintf(f, "hung_up %u\n", counts.hung_up);
+	fprintf(f, "hung_up_late %u\n", counts.hung_up_late);
+	fprintf(f, "early %u\n", counts.early);
+	fprintf(f, "never %u\n", counts.never);
+	fprintf(f, "wrong_echo %u\n", counts.wrong_echo);
+	fprintf(f, "messages %lu\n", counts.messages);
+	fprintf(f, "overslept %u\n", counts.overslept);
+	write_samples(f, "late", &lateness);
+	write_samples(f, "sleep", &sleeps);
+	close_stats(f, name);
 }
 
 static const char usage[] =
@@ -479,8 +447,7 @@ static const char usage[] =
 	"  --bound-ms N       not closed by then: never [5000]\n"
 	"  --seed N           of what is random [the time]\n"
 	"  --memcached        the server is memcached\n"
-	"  --stats-file FILE  write \"key value\" lines there, not a table to\n"
-	"                     standard output\n"
+	"  --stats-file FILE  write the statistics there, not to standard output\n"
 	"  -h, --help         this text\n";
 
 int main(int argc, char **argv)
