@@ -14,8 +14,8 @@
  * A context that is closed waits until a reader has what fits into its buffer, and no longer.
  */
 #include <linux/cred.h>
-#include <linux/fs.h>
-#include <linux/module.h>
+#include <linux/debugfs.h>
+#include <linux/init.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/string_helpers.h>
@@ -107,16 +107,13 @@ static const struct seq_operations contexts_sops = {
 	.stop	= contexts_stop,
 	.show	= contexts_show,
 };
+DEFINE_SEQ_ATTRIBUTE(contexts);
 
-static int contexts_open(struct inode *inode, struct file *file)
+/**
+ * hwtimer_contexts_add - create the file of all contexts
+ * @dir: where, in debugfs
+ */
+void __init hwtimer_contexts_add(struct dentry *dir)
 {
-	return seq_open(file, &contexts_sops);
+	debugfs_create_file("contexts", 0400, dir, NULL, &contexts_fops);
 }
-
-const struct file_operations hwtimer_contexts_fops = {
-	.owner		= THIS_MODULE,
-	.open		= contexts_open,
-	.read		= seq_read,
-	.llseek		= seq_lseek,
-	.release	= seq_release,
-};

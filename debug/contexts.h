@@ -2,8 +2,8 @@
 #ifndef HWTIMER_DEBUG_CONTEXTS_H
 #define HWTIMER_DEBUG_CONTEXTS_H
 
-#include <linux/fs.h>
+struct dentry;
 
-extern const struct file_operations hwtimer_contexts_fops;
+void hwtimer_contexts_add(struct dentry *dir);
 
 #endif /* HWTIMER_DEBUG_CONTEXTS_H */

@@ -15,6 +15,7 @@
  * time (queue_look()). Errors of debugfs are ignored.
  */
 #include <linux/debugfs.h>
+#include <linux/err.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/seq_file.h>
@@ -118,20 +119,6 @@ static const struct wheel *wheel_shown(const struct seq_file *m)
 	return &driven->wheel.wheel;
 }
 
-static void *buckets_start(struct seq_file *m, loff_t *pos)
-{
-	return record_from(wheel_shown(m), *pos, pos);
-}
-
-static void *buckets_next(struct seq_file *m, void *v, loff_t *pos)
-{
-	return record_from(wheel_shown(m), *pos + 1, pos);
-}
-
-static void buckets_stop(struct seq_file *m, void *v)
-{
-}
-
 /* "never" for the level of timeouts that never expire. */
 static void show_bucket(struct seq_file *m, const char *what, u32 bucket)
 {
@@ -158,6 +145,23 @@ static int bucket_count(struct hwtimer_driven *driven, u32 bucket)
 	return ret;
 }
 
+/* At the beginning of one of both files, what was armed before is filed first. */
+static void *filed_start(struct seq_file *m, loff_t *pos)
+{
+	int ret = *pos ? 0 : bucket_count(m->private, 0);
+
+	return ret < 0 ? ERR_PTR(ret) : record_from(wheel_shown(m), *pos, pos);
+}
+
+static void *filed_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	return record_from(wheel_shown(m), *pos + 1, pos);
+}
+
+static void filed_stop(struct seq_file *m, void *v)
+{
+}
+
 static int buckets_show(struct seq_file *m, void *v)
 {
 	u32 bucket = *(loff_t *)v;
@@ -171,39 +175,12 @@ static int buckets_show(struct seq_file *m, void *v)
 }
 
 static const struct seq_operations buckets_sops = {
-	.start	= buckets_start,
-	.next	= buckets_next,
-	.stop	= buckets_stop,
+	.start	= filed_start,
+	.next	= filed_next,
+	.stop	= filed_stop,
 	.show	= buckets_show,
 };
-
-/* Open one of both files. What was armed before has been filed then. */
-static int open_filed(struct inode *inode, struct file *file, const struct seq_operations *ops)
-{
-	struct hwtimer_driven *driven = inode->i_private;
-	int ret;
-
-	ret = bucket_count(driven, 0);
-	if (ret < 0)
-		return ret;
-	ret = seq_open(file, ops);
-	if (!ret)
-		((struct seq_file *)file->private_data)->private = driven;
-	return ret;
-}
-
-static int buckets_open(struct inode *inode, struct file *file)
-{
-	return open_filed(inode, file, &buckets_sops);
-}
-
-static const struct file_operations buckets_fops = {
-	.owner		= THIS_MODULE,
-	.open		= buckets_open,
-	.read		= seq_read,
-	.llseek		= seq_lseek,
-	.release	= seq_release,
-};
+DEFINE_SEQ_ATTRIBUTE(buckets);
 
 /**
  * struct shown - pending timeouts of a bucket
@@ -263,24 +240,12 @@ static int pending_show(struct seq_file *m, void *v)
 }
 
 static const struct seq_operations pending_sops = {
-	.start	= buckets_start,
-	.next	= buckets_next,
-	.stop	= buckets_stop,
+	.start	= filed_start,
+	.next	= filed_next,
+	.stop	= filed_stop,
 	.show	= pending_show,
 };
-
-static int pending_open(struct inode *inode, struct file *file)
-{
-	return open_filed(inode, file, &pending_sops);
-}
-
-static const struct file_operations pending_fops = {
-	.owner		= THIS_MODULE,
-	.open		= pending_open,
-	.read		= seq_read,
-	.llseek		= seq_lseek,
-	.release	= seq_release,
-};
+DEFINE_SEQ_ATTRIBUTE(pending);
 
 /**
  * hwtimer_debugfs_add - create the files of a wheel
@@ -309,7 +274,7 @@ void hwtimer_debugfs_remove(struct hwtimer_driven *driven)
 void __init hwtimer_debugfs_init(void)
 {
 	root = debugfs_create_dir("hwtimer", NULL);
-	debugfs_create_file("contexts", 0400, root, NULL, &hwtimer_contexts_fops);
+	hwtimer_contexts_add(root);
 }
 
 /**
