@@ -192,7 +192,7 @@ fuzz:
 	@scripts/fuzz -t $(or $(SECONDS),600) $(if $(SEED),-s $(SEED)) $(KERNEL)
 
 torture:
-	@scripts/torture -m $(or $(MINUTES),10) $(if $(SEED),-s $(SEED)) $(KERNEL)
+	@scripts/torture -t $$(($(or $(MINUTES),10) * 60)) $(if $(SEED),-s $(SEED)) $(KERNEL)
 
 bench:
 	@scripts/bench $(if $(ROUNDS),-r $(ROUNDS)) $(GROUND)
