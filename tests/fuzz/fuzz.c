@@ -48,10 +48,10 @@ static const char *const action_names[ACTIONS] = {
 	[DO_CANCEL] = "CANCEL", [DO_QUERY] = "QUERY", [DO_GROW] = "GROW", [DO_INFO] = "INFO",
 	[DO_STATS] = "STATS", [DO_ENTER] = "ENTER", [DO_STOP] = "STOP", [DO_LIST] = "LIST",
 	[DO_WHEELS] = "WHEELS", [DO_OPEN] = "open", [DO_CLOSE] = "close", [DO_READ] = "read",
-	[DO_POLL] = "poll", [DO_EPOLL] = "epoll", [DO_FDINFO] = "fdinfo", [DO_CONTEXTS] = "contexts",
-	[DO_MMAP] = "mmap", [DO_MUNMAP] = "munmap", [DO_MPROTECT] = "mprotect",
-	[DO_MREMAP] = "mremap", [DO_MADVISE] = "madvise", [DO_SCRIBBLE] = "scribble",
-	[DO_PUSH] = "push", [DO_FORK] = "fork", [DO_KILL] = "kill",
+	[DO_POLL] = "poll", [DO_EPOLL] = "epoll", [DO_FDINFO] = "fdinfo",
+	[DO_CONTEXTS] = "contexts", [DO_MMAP] = "mmap", [DO_MUNMAP] = "munmap",
+	[DO_MPROTECT] = "mprotect", [DO_MREMAP] = "mremap", [DO_MADVISE] = "madvise",
+	[DO_SCRIBBLE] = "scribble", [DO_PUSH] = "push", [DO_FORK] = "fork", [DO_KILL] = "kill",
 };
 
 /* Without stdio: the process may be the child of a process with threads. */

@@ -3,7 +3,7 @@
  * hwtimer_remote: a wheel whose timeouts a program arms, touches and cancels, so that it can look
  * at the wheel from outside.
  *
- *	insmod hwtimer_remote.ko [tick_ns=N] [slots=N] [levels=N] [boottime=1] [others=N] [call_ms=N]
+ *	insmod hwtimer_remote.ko [PARAMETER=VALUE]...
  *	echo "arm FIRST COUNT DELAY STEP" >/sys/module/hwtimer_remote/parameters/command
  *
  * arms COUNT timeouts from number FIRST on: the first one for DELAY ns from now, and each of the

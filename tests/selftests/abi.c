@@ -155,7 +155,8 @@ static bool untouched(const struct context *ctx)
 
 	if (!ctx->kind)
 		return ret == -ENXIO;
-	if (ret || info.slots != ctx->info.slots || must_stats(ctx->fd).pending != (ctx->kind & CALLS))
+	if (ret || info.slots != ctx->info.slots ||
+	    must_stats(ctx->fd).pending != (ctx->kind & CALLS))
 		return false;
 	if (ctx->kind == TABLE)
 		return true;
@@ -166,7 +167,7 @@ static bool untouched(const struct context *ctx)
 	       !ioctl(ctx->fd, HWTIMER_IOC_CANCEL, &(struct hwtimer_cancel){ s.id });
 }
 
-/* The arguments that other cases regard as valid are accepted, right before an inaccessible page. */
+/* What other cases regard as valid is accepted, right before an inaccessible page, too. */
 TEST(valid)
 {
 	char *fence = must_fence(1), buf[MAX_SIZE], *at;
