@@ -246,52 +246,6 @@ static void end_of_range(struct kunit *test)
 			old(test->priv, s, ages[i], touched);
 }
 
-/* The state of period_steps(), whose period is a tick. */
-static u64 period_deadline, period_reached;
-
-static void period_steps(struct probe *p)
-{
-	struct rig *rig = p->rig;
-	u64 reached = 1 + div64_u64(rig->now - period_deadline, rig->wheel.tick_ns);
-
-	KUNIT_EXPECT_EQ(rig->test, period_deadline, queue_deadline(&p->t));
-	period_reached += reached;
-	period_deadline += reached * rig->wheel.tick_ns;
-	KUNIT_EXPECT_EQ(rig->test, 0, arm(p, period_deadline));
-}
-
-/* A timeout of period one tick, until the end of the range; the worker is on time, or late. */
-static void period_to_the_end(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	u64 last = div64_u64(HWTIMER_HORIZON - 1, s->tick_ns), begin = last - 50;
-	struct rig *rig = test->priv;
-	unsigned int by, i;
-	struct probe *p;
-	u64 tick;
-
-	for (by = 1; by <= 60; by += by < 5 ? 1 : 11) {
-		p = make(rig, s, 1);
-		advance_to(rig, (begin - 1) * s->tick_ns);
-		p->then = period_steps;
-		period_deadline = begin * s->tick_ns;
-		period_reached = 0;
-		arm_due(p, period_deadline);
-		for (tick = begin; tick <= last; tick += by) {
-			advance_to(rig, tick * s->tick_ns);
-			KUNIT_EXPECT_EQ(test, tick - begin + 1, period_reached);
-			KUNIT_EXPECT_EQ(test, (tick + 1) * s->tick_ns, period_deadline);
-		}
-		/* Late for the last deadlines, after the end of the range. */
-		for (i = 0; i < 3; i++)
-			advance_to(rig, HWTIMER_HORIZON + i * s->tick_ns);
-		KUNIT_EXPECT_GE(test, period_reached, 51ULL);
-		KUNIT_EXPECT_GE(test, period_deadline, HWTIMER_HORIZON);
-		KUNIT_EXPECT_EQ(test, HWTIMER_HORIZON, queue_deadline(&p->t));
-		KUNIT_EXPECT_TRUE(test, queue_pending(&p->t));
-	}
-}
-
 /* Debug kernels take twenty times as long. */
 #define MILLION		(IS_ENABLED(CONFIG_DEBUG_OBJECTS) ? 50000U : 1000000U)
 #define CHANGES		1000U
@@ -384,7 +338,6 @@ static void million(struct kunit *test)
 static struct kunit_case time_cases[] = {
 	KUNIT_CASE_PARAM(held_off, shape_gen_params),
 	KUNIT_CASE_PARAM(end_of_range, shape_gen_params),
-	KUNIT_CASE_PARAM(period_to_the_end, shape_gen_params),
 	KUNIT_CASE_PARAM(million, burst_gen_params),
 	{}
 };

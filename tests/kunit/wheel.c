@@ -289,36 +289,6 @@ static void filed_by_distance(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, wheel_occupied(w, WHEEL_BUCKET(0, 63)));
 }
 
-/* A bucket that cascades ahead of its slot, or within it, is not filed in itself. */
-static void cascades_leave_the_bucket(struct kunit *test)
-{
-	struct rig *rig;
-	struct wheel *w;
-	u64 tick;
-	u32 bucket;
-	unsigned int i, ahead;
-
-	for (i = 0; i < 2; i++) {
-		for (ahead = 0; ahead < 64; ahead++) {
-			rig = rig_of(test, &shapes[5]);
-			w = &rig->wheel;
-			tick = 1000 * 32 + i * 31;
-			w->cur = tick - 1024;
-			bucket = wheel_bucket(w, tick);
-			wheel_file(w, &rig->items[0].node, tick);
-			KUNIT_ASSERT_EQ(test, 1U, WHEEL_LEVEL_OF(bucket));
-			wheel_unfile(w, &rig->items[0].node);
-			/* Up to half of what level 0 reaches before the slot, and within it. */
-			w->cur = 1000 * 32 - 32 + ahead;
-			if (w->cur > tick)
-				continue;
-			bucket = wheel_bucket(w, tick);
-			wheel_file(w, &rig->items[0].node, tick);
-			KUNIT_EXPECT_EQ(test, 0U, WHEEL_LEVEL_OF(bucket));
-		}
-	}
-}
-
 /* File @n items, each @every-th one from @from on, in turn for the @width ticks from @tick on. */
 static void file_row(struct rig *rig, unsigned int from, unsigned int n, unsigned int every,
 		     u64 tick, unsigned int width)
@@ -369,19 +339,6 @@ static void cascades_in_steps(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ITEMS - 32 * 4U, rig->most);
 	KUNIT_EXPECT_EQ(test, 3 * slot - 32, rig->begun);
 	KUNIT_EXPECT_EQ(test, 2U, handed_most(rig, 0, ITEMS));
-}
-
-/* From the top of many levels, too, and each level in steps of its own. */
-static void cascades_down_in_steps(struct kunit *test)
-{
-	struct rig *rig = rig_of(test, &shapes[5]);
-
-	rig->wheel.step = 2;
-	/* In level 3. Those of a tick are as many as a step has. */
-	file_row(rig, 0, ITEMS, 1, 100000, 150);
-	watch_until(rig, 100150);
-	KUNIT_EXPECT_EQ(test, 2U, rig->most);
-	KUNIT_EXPECT_LE(test, handed_most(rig, 0, ITEMS), 4U);
 }
 
 /* A full bucket whose slot comes later may begin before the one of the slot before it. */
@@ -861,9 +818,7 @@ static struct kunit_case wheel_cases[] = {
 	KUNIT_CASE(agrees_with_model),
 	KUNIT_CASE(visits_are_few),
 	KUNIT_CASE(filed_by_distance),
-	KUNIT_CASE(cascades_leave_the_bucket),
 	KUNIT_CASE(cascades_in_steps),
-	KUNIT_CASE(cascades_down_in_steps),
 	KUNIT_CASE(next_slot_begins_first),
 	KUNIT_CASE(later_rounds_stay),
 	KUNIT_CASE(kept_once),

@@ -4,132 +4,10 @@
  * owner learns how.
  */
 #include <kunit/test.h>
-#include <linux/bitops.h>
 #include <linux/list.h>
-#include <linux/minmax.h>
 #include <linux/string.h>
 
 #include "wheel_rig.h"
-
-static void arm_returns(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 1);
-
-	KUNIT_EXPECT_FALSE(test, queue_pending(&p->t));
-	KUNIT_EXPECT_FALSE(test, queue_holds(&p->t));
-	KUNIT_EXPECT_EQ(test, 0, arm(p, 4242));
-	KUNIT_EXPECT_TRUE(test, queue_pending(&p->t));
-	KUNIT_EXPECT_TRUE(test, queue_holds(&p->t));
-	KUNIT_EXPECT_EQ(test, 4242ULL, queue_deadline(&p->t));
-	KUNIT_EXPECT_EQ(test, 1, arm(p, 4243));
-	to_tick(rig, 1);
-	KUNIT_EXPECT_EQ(test, 1, arm(p, 4000));
-	KUNIT_EXPECT_EQ(test, 4000ULL, queue_deadline(&p->t));
-	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).pending);
-	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).armed);
-	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).touched);
-	to_tick(rig, 4);
-	expect_fired(p, 1, 4);
-	KUNIT_EXPECT_FALSE(test, queue_pending(&p->t));
-	KUNIT_EXPECT_FALSE(test, queue_holds(&p->t));
-	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
-	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).expired);
-	/* it fires only once */
-	step_to_tick(rig, 100);
-	expect_fired(p, 1, 4);
-	KUNIT_EXPECT_EQ(test, 0, arm_tick(p, 101));
-	to_tick(rig, 101);
-	expect_fired(p, 2, 101);
-	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).armed);
-}
-
-/* Promise 4. */
-static void cancel_returns(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 3);
-
-	KUNIT_EXPECT_FALSE(test, queue_cancel(&p[0].t));
-	arm_tick(&p[0], 3);
-	arm_tick(&p[1], 3);
-	arm_tick(&p[2], 3);
-	/* before it is filed */
-	KUNIT_EXPECT_TRUE(test, queue_cancel(&p[0].t));
-	KUNIT_EXPECT_FALSE(test, queue_pending(&p[0].t));
-	KUNIT_EXPECT_FALSE(test, queue_cancel(&p[0].t));
-	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).pending);
-	to_tick(rig, 2);
-	/* it was never filed */
-	KUNIT_EXPECT_FALSE(test, queue_holds(&p[0].t));
-	KUNIT_EXPECT_EQ(test, 2UL, rig->wheel.wheel.filed);
-	/* after it was filed */
-	KUNIT_EXPECT_TRUE(test, queue_cancel(&p[1].t));
-	KUNIT_EXPECT_FALSE(test, queue_cancel(&p[1].t));
-	KUNIT_EXPECT_TRUE(test, queue_holds(&p[1].t));
-	to_tick(rig, 3);
-	expect_fired(&p[0], 0, 0);
-	expect_fired(&p[1], 0, 0);
-	expect_fired(&p[2], 1, 3);
-	KUNIT_EXPECT_FALSE(test, queue_holds(&p[1].t));
-	/* after it has fired */
-	KUNIT_EXPECT_FALSE(test, queue_cancel(&p[2].t));
-	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).cancelled);
-	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).expired);
-	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
-	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.wheel.filed);
-}
-
-/* Cancel, then arm again for an earlier, the same and a later tick. */
-static void cancel_rearm(struct kunit *test)
-{
-	static const u64 again[] = { 1, 3, 4, 5, 6, 7, 8, SLOTS + 3, SLOTS + 5,
-				     2 * SLOTS + 5, 3 * SLOTS + 4 };
-	struct rig *rig = test->priv;
-	unsigned int i, filed, twice;
-	struct probe *p;
-
-	for (i = 0; i < ARRAY_SIZE(again); i++) {
-		for (filed = 0; filed <= 1; filed++) {
-			for (twice = 0; twice <= 1; twice++) {
-				p = probes(rig_remake(rig, TICK, SLOTS, 0), 1);
-				arm_tick(p, 5);
-				if (filed)
-					to_tick(rig, 2);
-				KUNIT_EXPECT_TRUE(test, queue_cancel(&p->t));
-				if (twice) {
-					KUNIT_EXPECT_EQ(test, 0, arm_tick(p, 12));
-					KUNIT_EXPECT_TRUE(test, queue_cancel(&p->t));
-				}
-				KUNIT_EXPECT_EQ(test, 0, arm_tick(p, again[i]));
-				step_to_tick(rig, 100);
-				expect_fired(p, 1, filed ? max(again[i], 3ULL) : again[i]);
-				KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
-			}
-		}
-	}
-}
-
-/* A timeout that is pushed back again and again, like that of a busy connection. */
-static void touch_on_and_on(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 1);
-	u64 tick;
-
-	arm_tick(p, 10);
-	for (tick = 1; tick <= 500; tick++) {
-		to_tick(rig, tick);
-		KUNIT_EXPECT_EQ(test, 0, touch_tick(p, tick + 10));
-	}
-	expect_fired(p, 0, 0);
-	step_to_tick(rig, 600);
-	expect_fired(p, 1, 510);
-	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).drained);
-	KUNIT_EXPECT_EQ(test, 500UL, counts(rig).touched);
-	/* refiled at tick 10, and then at each deadline that it had when the worker came to it */
-	KUNIT_EXPECT_LE(test, counts(rig).refiled, 56UL);
-}
 
 /* Which operations push a request. */
 static void requests(struct kunit *test)
@@ -183,70 +61,6 @@ static void requests(struct kunit *test)
 	to_tick(rig, 30);
 	KUNIT_EXPECT_EQ(test, 3UL, counts(rig).drained);
 	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.wheel.filed);
-}
-
-static void detach(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 3);
-
-	/* the wheel does not hold it, so nothing happens */
-	queue_detach(&p[0].t);
-	KUNIT_EXPECT_FALSE(test, queue_holds(&p[0].t));
-	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
-
-	arm_tick(&p[0], 50);
-	arm_tick(&p[1], 50);
-	to_tick(rig, 1);
-	arm_tick(&p[2], 50);
-	queue_cancel(&p[0].t);
-	queue_cancel(&p[2].t);
-	queue_detach(&p[0].t);
-	queue_detach(&p[0].t);
-	queue_detach(&p[2].t);
-	KUNIT_EXPECT_TRUE(test, queue_holds(&p[0].t));
-	KUNIT_EXPECT_TRUE(test, queue_holds(&p[2].t));
-	KUNIT_EXPECT_EQ(test, 2UL, rig->wheel.wheel.filed);
-	/* both are removed before the next tick */
-	to_tick(rig, 1);
-	KUNIT_EXPECT_FALSE(test, queue_holds(&p[0].t));
-	KUNIT_EXPECT_FALSE(test, queue_holds(&p[2].t));
-	KUNIT_EXPECT_EQ(test, 1UL, rig->wheel.wheel.filed);
-	KUNIT_EXPECT_EQ(test, 4UL, counts(rig).drained);
-
-	/* armed again before the worker drains the request: it stays */
-	queue_cancel(&p[1].t);
-	queue_detach(&p[1].t);
-	KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[1], 60));
-	to_tick(rig, 2);
-	KUNIT_EXPECT_TRUE(test, queue_holds(&p[1].t));
-	step_to_tick(rig, 59);
-	expect_fired(&p[1], 0, 0);
-	to_tick(rig, 60);
-	expect_fired(&p[1], 1, 60);
-	KUNIT_EXPECT_FALSE(test, queue_holds(&p[1].t));
-	KUNIT_EXPECT_EQ(test, 1, rig->fired);
-}
-
-/* A bucket whose last timeout was detached is empty, and usable again. */
-static void detach_last(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 2);
-
-	arm_tick(&p[0], 5);
-	to_tick(rig, 1);
-	KUNIT_EXPECT_TRUE(test, test_bit(5, rig->wheel.wheel.level[0].occupied));
-	queue_cancel(&p[0].t);
-	queue_detach(&p[0].t);
-	to_tick(rig, 2);
-	KUNIT_EXPECT_FALSE(test, test_bit(5, rig->wheel.wheel.level[0].occupied));
-	arm_tick(&p[1], 5 + 3 * SLOTS);
-	step_to_tick(rig, 4 + 3 * SLOTS);
-	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).ticks);
-	KUNIT_EXPECT_EQ(test, 0, rig->fired);
-	to_tick(rig, 5 + 3 * SLOTS);
-	expect_fired(&p[1], 1, 5 + 3 * SLOTS);
 }
 
 static void shut_down(struct kunit *test)
@@ -386,13 +200,7 @@ static void release_stopped(struct kunit *test)
 }
 
 WHEEL_SUITES(arm,
-	KUNIT_CASE(arm_returns),
-	KUNIT_CASE(cancel_returns),
-	KUNIT_CASE(cancel_rearm),
-	KUNIT_CASE(touch_on_and_on),
 	KUNIT_CASE(requests),
-	KUNIT_CASE(detach),
-	KUNIT_CASE(detach_last),
 	KUNIT_CASE(shut_down),
 	KUNIT_CASE(release),
 	KUNIT_CASE(release_reuse),

@@ -4,7 +4,6 @@
  */
 #include <kunit/test.h>
 #include <linux/cpumask.h>
-#include <linux/list.h>
 #include <linux/prandom.h>
 #include <linux/string.h>
 
@@ -57,18 +56,6 @@ static void cap(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
 		KUNIT_EXPECT_EQ(test, 0UL, places_taken(rig->wheel.places));
 	}
-}
-
-static void cap_release(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig_remake(rig, TICK, SLOTS, 1), 2);
-
-	arm_tick(&p[0], 5);
-	KUNIT_EXPECT_TRUE(test, queue_release(&p[0].t, probe_released));
-	KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[1], 5));
-	to_tick(rig, 1);
-	KUNIT_EXPECT_EQ(test, 1UL, places_taken(rig->wheel.places));
 }
 
 static void then_arm_at_cap(struct probe *p)
@@ -142,23 +129,7 @@ static void cap_credit(struct kunit *test)
 	}
 }
 
-static void cap_stop(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct list_head pending;
-	struct probe *p = probes(rig_remake(rig, TICK, SLOTS, 2), 3);
-
-	arm_tick(&p[0], 5);
-	arm_tick(&p[1], 5);
-	KUNIT_EXPECT_EQ(test, 2, rig_stop(rig, &pending));
-	KUNIT_EXPECT_EQ(test, 0UL, places_taken(rig->wheel.places));
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[2], 5));
-	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).rejected);
-}
-
 WHEEL_SUITES(cap,
 	KUNIT_CASE(cap),
-	KUNIT_CASE(cap_release),
 	KUNIT_CASE(cap_in_callback),
-	KUNIT_CASE(cap_credit),
-	KUNIT_CASE(cap_stop));
+	KUNIT_CASE(cap_credit));

@@ -14,36 +14,6 @@
 
 #define DAY		(24 * HOUR)
 
-/* Searching buckets of later rounds costs budget, too. */
-static void budget_of_visits(struct kunit *test)
-{
-	const unsigned int slots = 2 * QUEUE_PROBES, budget = 16;
-	struct rig *rig = test->priv;
-	struct probe *p = probes(shape_of(rig, TICK, slots, 1), slots + 2);
-	unsigned int i, steps = 0;
-	u64 until;
-
-	for (i = 0; i < slots; i++)
-		arm_tick(&p[i], 2 * slots + i);
-	/* After a visit, the next event has to be searched. */
-	arm_tick(&p[slots + 1], 2);
-	to_tick(rig, 2);
-	arm_tick(&p[slots], slots - 1);
-	while (queue_advance(&rig->wheel, rig->now, budget))
-		;
-	until = sleep_until(rig);
-	KUNIT_EXPECT_GE(test, until, QUEUE_PROBES * TICK);
-	KUNIT_EXPECT_LE(test, until, (QUEUE_PROBES + 3) * TICK);
-	rig->now = slots * TICK;
-	while (queue_advance(&rig->wheel, rig->now, budget))
-		steps++;
-	KUNIT_EXPECT_GE(test, steps, (slots - QUEUE_PROBES) / budget - 1);
-	expect_fired(&p[slots], 1, slots - 1);
-	KUNIT_EXPECT_EQ(test, 2U, rig->fired);
-	to_tick(rig, 3 * slots);
-	KUNIT_EXPECT_EQ(test, slots + 2, rig->fired);
-}
-
 /* With any budget, a few steps suffice to skip many levels which are all empty. */
 static void budget_of_levels(struct kunit *test)
 {
@@ -277,37 +247,9 @@ static void crowd_wakes_seldom(struct kunit *test)
 	KUNIT_EXPECT_LE(test, wakes, 50U);
 }
 
-/* Timeouts pushed back by a round return to their bucket, and are visited once each. */
-static void touched_by_a_round(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	unsigned int i, k, steps;
-	struct probe *p;
-
-	for (k = 0; k < ARRAY_SIZE(kinds); k++) {
-		p = probes(shape_of(rig, TICK, SLOTS, kinds[k].levels), 8);
-		for (i = 0; i < 8; i++)
-			arm_tick(&p[i], 5);
-		to_tick(rig, 4);
-		for (i = 0; i < 8; i++)
-			touch_tick(&p[i], 5 + SLOTS);
-		rig->now = 5 * TICK;
-		for (steps = 1; queue_advance(&rig->wheel, rig->now, 1); steps++)
-			if (steps == 100)
-				break;
-		KUNIT_ASSERT_LE(test, steps, 3U * 8);
-		KUNIT_EXPECT_EQ(test, 8UL, counts(rig).visits);
-		drive(rig, NULL, DAY);
-		for (i = 0; i < 8; i++)
-			expect_fired(&p[i], 1, 5 + SLOTS);
-	}
-}
-
 WHEEL_SUITE(levels, one_level, "levels",
 	KUNIT_CASE(visits_per_life),
 	KUNIT_CASE(far_million),
 	KUNIT_CASE(crowd_cascades_in_steps),
 	KUNIT_CASE(crowd_wakes_seldom),
-	KUNIT_CASE(touched_by_a_round),
-	KUNIT_CASE(budget_of_visits),
 	KUNIT_CASE(budget_of_levels));

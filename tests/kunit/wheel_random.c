@@ -704,6 +704,7 @@ static void chaos_step(struct chaos *c)
 	}
 }
 
+/* Promises 1, 2, 4, 5, 7 and 9. */
 static void chaos(struct kunit *test)
 {
 	const struct geometry *g = test->param_value;

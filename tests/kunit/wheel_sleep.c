@@ -37,17 +37,6 @@ static void first_arm_kicks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).kicks);
 }
 
-/* The first arm kicks the worker even before the worker has gone to sleep for the first time. */
-static void first_arm_kicks_early(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 2);
-
-	arm(&p[0], U64_MAX);
-	arm(&p[1], 0);
-	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
-}
-
 static void states(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -180,33 +169,6 @@ static void kick_deep(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3UL * QUEUE_DEPTH + 1, counts(rig).drained);
 }
 
-/* While the worker is awake, nothing kicks it. */
-static void no_kick_awake(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 3);
-
-	arm_tick(&p[0], 50);
-	to_tick(rig, 1);
-	rig->kicks = 0;
-	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
-	queue_awake(&rig->wheel);
-	arm(&p[1], 0);
-	touch_tick(&p[0], 3);
-	queue_cancel(&p[0].t);
-	queue_detach(&p[0].t);
-	queue_release(&p[2].t, probe_released);
-	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
-	/* So before it sleeps, it takes their requests, and sees when they are due. */
-	KUNIT_EXPECT_EQ(test, 2ULL * TICK, sleep_until(rig));
-	KUNIT_EXPECT_FALSE(test, queue_holds(&p[0].t));
-	queue_awake(&rig->wheel);
-	to_tick(rig, 2);
-	expect_fired(&p[1], 1, 2);
-	KUNIT_EXPECT_EQ(test, 1, p[2].released);
-	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
-}
-
 /*
  * Detaching kicks the worker; cancelling, killing and touching to a later time do not. A release
  * does if the worker would sleep for long.
@@ -250,38 +212,6 @@ static void kick_otherwise(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, rig->kicks);
 }
 
-/* Promise 7. */
-static void idle(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 2);
-	u64 until;
-
-	arm_tick(&p[0], 5);
-	to_tick(rig, 0);
-	KUNIT_EXPECT_EQ(test, 5ULL * TICK, sleep_until(rig));
-	queue_awake(&rig->wheel);
-	to_tick(rig, 5);
-	KUNIT_EXPECT_EQ(test, 1, rig->fired);
-	/* At most one more wakeup, and not before QUEUE_DRAIN_NS. */
-	until = sleep_until(rig);
-	if (until != QUEUE_IDLE) {
-		KUNIT_EXPECT_GE(test, until, rig->now + QUEUE_DRAIN_NS);
-		queue_awake(&rig->wheel);
-		advance_to(rig, until);
-		until = sleep_until(rig);
-	}
-	KUNIT_EXPECT_EQ(test, QUEUE_IDLE, until);
-
-	/* idle for as long as nothing is armed */
-	queue_awake(&rig->wheel);
-	advance_to(rig, rig->now + HOUR);
-	KUNIT_EXPECT_EQ(test, QUEUE_IDLE, sleep_until(rig));
-	rig->kicks = 0;
-	arm(&p[1], U64_MAX);
-	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
-}
-
 /* Nothing is pending, but a bucket holds a cancelled timeout. */
 static void idle_cancelled(struct kunit *test)
 {
@@ -306,40 +236,6 @@ static void idle_cancelled(struct kunit *test)
 	drive(rig, p, 3 * HOUR);
 	expect_fired(p, 1, div_u64(later, TICK) + 1);
 	KUNIT_EXPECT_EQ(test, 2 * HOUR + TICK, rig->now);
-}
-
-/* The worker wakes at the tick at which a timeout is due, and fires it then. */
-static void next_event(struct kunit *test)
-{
-	static const u64 ahead[] = { 1, 2, 3, 7, 8, 9, 60, 64, 65, 1000, 100000 };
-	struct rig *rig = test->priv;
-	unsigned int slots, i, j, wakes;
-	struct probe *p;
-	u64 due;
-
-	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
-		for (slots = 1; slots <= 512; slots *= 8) {
-			p = probes(rig_remake(rig, shapes[i].tick, slots, 0), 3);
-			/* distant timeouts, so that the wheel is not idle */
-			arm(&p[1], U64_MAX);
-			arm(&p[2], HWTIMER_HORIZON - shapes[i].tick);
-			for (j = 0; j < ARRAY_SIZE(ahead); j++) {
-				due = div64_u64(rig->now, shapes[i].tick) + ahead[j];
-				arm_tick(p, due);
-				wakes = drive(rig, p, due * shapes[i].tick);
-				KUNIT_EXPECT_EQ_MSG(test, j + 1, p->fired,
-						    "tick %llu, slots %u, ahead %llu",
-						    shapes[i].tick, slots, ahead[j]);
-				KUNIT_EXPECT_EQ(test, due * shapes[i].tick, rig->now);
-				/* with few wakeups before */
-				KUNIT_EXPECT_LE(test, wakes,
-						2 + div_u64(ahead[j] * shapes[i].tick,
-							    QUEUE_DRAIN_NS));
-				if (p->fired != j + 1)
-					return;
-			}
-		}
-	}
 }
 
 /* While timeouts are armed, the worker drains its queues soon, however long a tick is. */
@@ -389,25 +285,6 @@ static void detach_wakes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, rig->kicks);
 	to_tick(rig, 1);
 	KUNIT_EXPECT_FALSE(test, queue_holds(&p[0].t));
-}
-
-static void next_of_many(struct kunit *test)
-{
-	static const u64 ticks[] = { 40, 7, 300, 23, 5, 2000, 21 };
-	static const u64 sorted[] = { 5, 7, 21, 23, 40, 300, 2000 };
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, ARRAY_SIZE(ticks));
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(ticks); i++)
-		arm_tick(&p[i], ticks[i]);
-	advance_to(rig, 0);
-	for (i = 0; i < ARRAY_SIZE(ticks); i++) {
-		KUNIT_EXPECT_EQ(test, sorted[i] * TICK, sleep_until(rig));
-		queue_awake(&rig->wheel);
-		to_tick(rig, sorted[i]);
-		KUNIT_EXPECT_EQ(test, i + 1, rig->fired);
-	}
 }
 
 /* Ten seconds with distant timeouts only, for ticks of all sizes. Promise 7. */
@@ -1104,16 +981,11 @@ static void kicks_beside_others(struct kunit *test)
 
 WHEEL_SUITES(sleep,
 	KUNIT_CASE(first_arm_kicks),
-	KUNIT_CASE(first_arm_kicks_early),
 	KUNIT_CASE(states),
 	KUNIT_CASE(kick),
 	KUNIT_CASE(kick_deep),
-	KUNIT_CASE(no_kick_awake),
 	KUNIT_CASE(kick_otherwise),
-	KUNIT_CASE(idle),
 	KUNIT_CASE(idle_cancelled),
-	KUNIT_CASE(next_event),
-	KUNIT_CASE(next_of_many),
 	KUNIT_CASE(busy_long_tick),
 	KUNIT_CASE(detach_wakes),
 	KUNIT_CASE(far_wakes),

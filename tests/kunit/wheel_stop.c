@@ -4,7 +4,6 @@
  * back.
  */
 #include <kunit/test.h>
-#include <linux/bitops.h>
 #include <linux/kthread.h>
 #include <linux/list.h>
 
@@ -35,52 +34,6 @@ static void expect_back(struct rig *rig, struct probe *p, unsigned int n,
 	}
 	KUNIT_EXPECT_EQ(rig->test, 0UL, counts(rig).pending);
 	KUNIT_EXPECT_EQ(rig->test, 0UL, rig->wheel.wheel.filed);
-}
-
-/* Promise 8. */
-static void hands_back(struct kunit *test)
-{
-	static const unsigned int due[] = { 0, 1, 2, 3, 6, 7, 8, 10, 12 };
-	bool expected[16] = {};
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 16);
-	unsigned int i;
-
-	/* filed: near, in the same bucket in later rounds, distant, never */
-	arm_tick(&p[0], 5);
-	arm_tick(&p[1], 5 + SLOTS);
-	arm_tick(&p[2], 5 + 100 * SLOTS);
-	arm(&p[3], U64_MAX);
-	/* filed, then cancelled, shut down, touched, armed again, expired */
-	for (i = 4; i <= 9; i++)
-		arm_tick(&p[i], i == 9 ? 1 : 7);
-	arm_tick(&p[14], 5);
-	to_tick(rig, 2);
-	queue_cancel(&p[4].t);
-	queue_timeout_shutdown(&p[5].t);
-	touch_tick(&p[6], 20);
-	touch_tick(&p[7], 3);
-	queue_cancel(&p[8].t);
-	arm_tick(&p[8], 4);
-	/* on a queue: armed, cancelled, armed again, shut down */
-	arm_tick(&p[10], 5);
-	arm_tick(&p[11], 5);
-	queue_cancel(&p[11].t);
-	arm_tick(&p[12], 5);
-	queue_cancel(&p[12].t);
-	arm_tick(&p[12], 6);
-	arm_tick(&p[13], 5);
-	queue_timeout_shutdown(&p[13].t);
-	/* cancelled and being detached */
-	queue_cancel(&p[14].t);
-	queue_detach(&p[14].t);
-
-	for (i = 0; i < ARRAY_SIZE(due); i++)
-		expected[due[i]] = true;
-	KUNIT_EXPECT_EQ(test, 9UL, counts(rig).pending);
-	expect_back(rig, p, 16, expected);
-	KUNIT_EXPECT_EQ(test, 9UL, counts(rig).handed_back);
-	KUNIT_EXPECT_EQ(test, 1, rig->fired);
 }
 
 /*
@@ -117,31 +70,6 @@ static void hands_back_midway(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 12, rig->fired);
 	/* 4 are drained in two steps each, and 12 are due; on one level, 8 are in their buckets */
 	KUNIT_EXPECT_GE(test, steps, 2 * 4 + 12 + (has_rounds(rig) ? 8 : 0));
-}
-
-static void hands_back_nothing(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 1);
-	struct list_head pending;
-
-	KUNIT_EXPECT_EQ(test, 0, rig_stop(rig, &pending));
-	KUNIT_EXPECT_TRUE(test, list_empty(&pending));
-
-	p = probes(rig_remake(rig, TICK, SLOTS, 0), 1);
-	arm_tick(p, 1);
-	to_tick(rig, 1);
-	KUNIT_EXPECT_EQ(test, 0, rig_stop(rig, &pending));
-
-	/* pending timeouts need not be handed back */
-	p = probes(rig_remake(rig, TICK, SLOTS, 0), 1);
-	arm_tick(p, 1);
-	queue_shutdown(&rig->wheel);
-	queue_sweep(&rig->wheel, NULL);
-	rig->stopped = true;
-	KUNIT_EXPECT_FALSE(test, queue_pending(&p->t));
-	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
-	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).handed_back);
 }
 
 /* Detach and touch between the two halves of a stop, and after it. */
@@ -476,43 +404,6 @@ static void pass_ends(struct kunit *test)
 	end_waits();
 }
 
-/*
- * Beside timeouts that are armed and released without a pause, and those that are due, a barrier
- * waits only for what was released before it. Promise 13.
- */
-static void barrier_amid_load(struct kunit *test)
-{
-	const unsigned int calls = 40, load = QUEUE_BUDGET / 4, begin = 10;
-	DECLARE_COMPLETION_ONSTACK(done);
-	struct rig *rig = test->priv;
-	unsigned int call, i, before;
-	struct probe *p;
-
-	p = probes(rig, 2 * load * calls);
-	to_tick(rig, 1);
-	for (call = 0; call < calls && !completion_done(&done); call++) {
-		for (i = 0; i < load; i++, p += 2) {
-			arm_tick(&p[0], i % 8 ? 1000 : call);
-			queue_release(&p[1].t, probe_released);
-			if (i % 2)
-				queue_release(&p[0].t, probe_released);
-		}
-		if (call == begin)
-			/* like queue_barrier() */
-			smp_store_release(&rig->wheel.barrier, &done);
-		rig->now += TICK;
-		queue_advance(&rig->wheel, rig->now, QUEUE_BUDGET);
-	}
-	KUNIT_EXPECT_TRUE(test, completion_done(&done));
-	KUNIT_EXPECT_LE(test, call, begin + 10);
-	p -= 2 * load * call;
-	for (before = 0; before < load * (begin + 1); before++) {
-		KUNIT_EXPECT_EQ_MSG(test, 1, p[2 * before + 1].released, "%u", before);
-		if (before % load % 2)
-			KUNIT_EXPECT_EQ_MSG(test, 1, p[2 * before].released, "%u", before);
-	}
-}
-
 static void shut_down(struct probe *p)
 {
 	KUNIT_EXPECT_TRUE(p->rig->test, queue_shutdown(&p->rig->wheel));
@@ -682,11 +573,8 @@ WHEEL_SUITES(stop,
 	KUNIT_CASE(release_beside_expiries),
 	KUNIT_CASE(release_before_due),
 	KUNIT_CASE(pass_ends),
-	KUNIT_CASE(barrier_amid_load),
 	KUNIT_CASE(stop_in_row),
-	KUNIT_CASE(hands_back),
 	KUNIT_CASE(hands_back_midway),
-	KUNIT_CASE(hands_back_nothing),
 	KUNIT_CASE(detach_while_stopping),
 	KUNIT_CASE(release_in_cycle),
 	KUNIT_CASE(barrier_in_pieces),
