@@ -446,6 +446,16 @@ static void wait_is_over(struct probe *p)
 	KUNIT_EXPECT_FALSE(p->rig->test, queue_holds(&p->other->t));
 }
 
+/* To look at the CPUs takes more of the share than the request, unless another call has begun. */
+static void wait_has_cost(struct probe *p)
+{
+	struct hwtimer_wheel *w = &p->rig->wheel;
+
+	wait_is_over(p);
+	KUNIT_EXPECT_TRUE(p->rig->test, w->pass.spare == w->drain.share ||
+			  w->pass.spare < w->drain.share - 2);
+}
+
 /*
  * Somebody who waits for the end of a timeout waits for the callback that runs, and not for those
  * that are due. Promise 13.
@@ -459,7 +469,7 @@ static void wait_in_row(struct kunit *test)
 	for (i = 0; i < 4; i++) {
 		arm_tick(&p[i], 3);
 		p[i].other = &p[4 + i / 2];
-		p[i].then = i % 2 ? wait_is_over : begin_wait;
+		p[i].then = i % 2 ? wait_has_cost : begin_wait;
 	}
 	/* One has been filed, the other one will be by the same pass. */
 	arm_tick(&p[4], 1000);
@@ -540,27 +550,38 @@ static void wait_among_releases(struct kunit *test)
 	end_waits();
 }
 
-/* If it takes more than one share to reach its request, the next calls go on with that. */
+/*
+ * If it takes more than one share to reach its request, the next calls go on with that. A task that
+ * began to wait meanwhile has a turn of its own.
+ */
 static void wait_for_shares(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 12 + 100);
-	unsigned int i;
+	struct probe *p = probes(rig, 12 + 100 + 1);
+	unsigned int i, calls = 0;
 
 	rig->wheel.drain.share = 8;
 	p[0].other = &p[1];
 	p[0].then = arm_and_wait;
 	arm_tick(&p[1], 1000);
+	arm_tick(&p[112], 1000);
 	arm_tick(&p[0], 3);
 	for (i = 12; i < 112; i++)
 		arm_tick(&p[i], 3);
+	p[12].other = &p[112];
+	p[12].then = begin_wait;
+	p[110].other = &p[112];
+	p[110].then = wait_is_over;
 	p[111].other = &p[1];
 	p[111].then = wait_is_over;
 	to_tick(rig, 1);
 	rig->now = 3 * TICK;
 	while (queue_advance(&rig->wheel, rig->now, 10))
-		;
+		calls += queue_holds(&p[1].t);
 	KUNIT_EXPECT_EQ(test, 101U, rig->fired);
+	/* Eleven requests are reversed and handled, by three shares. */
+	KUNIT_EXPECT_LE(test, 2, calls);
+	drive(rig, NULL, rig->now);
 	end_waits();
 }
 
