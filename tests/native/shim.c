@@ -216,7 +216,6 @@ void synchronize_rcu(void)
 /* Interrupts. */
 
 void (*native_irq_handler)(void);
-static void run_timers(void);
 
 /* Run an interrupt on top of the current thread. */
 void native_irq(void)

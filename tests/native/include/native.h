@@ -69,7 +69,6 @@ struct hlist_node { struct hlist_node *next, **pprev; };
 #define U32_MAX		(~0U)
 #define U64_MAX		(~0ULL)
 #define S64_MAX		0x7fffffffffffffffLL
-#define BITS_PER_LONG	64
 #define BIT(n)		(1UL << (n))
 #define BIT_ULL(n)	(1ULL << (n))
 #define GENMASK_ULL(h, l)	((~0ULL << (l)) & (~0ULL >> (63 - (h))))
@@ -132,7 +131,6 @@ void native_module_exit(void);
 #define max(a, b)	({ __auto_type a_ = (a); __auto_type b_ = (b); a_ > b_ ? a_ : b_; })
 #define min_t(t, a, b)	({ t at_ = (a); t bt_ = (b); at_ < bt_ ? at_ : bt_; })
 #define max_t(t, a, b)	({ t at_ = (a); t bt_ = (b); at_ > bt_ ? at_ : bt_; })
-#define clamp_t(t, v, l, h)	min_t(t, max_t(t, v, l), h)
 #define swap(a, b)	do { typeof(a) t_ = (a); (a) = (b); (b) = t_; } while (0)
 #define DIV_ROUND_UP(a, b)	(((a) + (b) - 1) / (b))
 #define roundup(a, b)	(DIV_ROUND_UP(a, b) * (b))
