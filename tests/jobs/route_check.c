@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * route_check: tests jobs/route.c. For each way to route, 1,000 runs of a job go to executors of
- * which some have the tags, some are silent, and some are full; each choice has to be one that a
- * naive oracle allows, and the number of runs of each executor what the way promises.
+ * which some have the tags, some are silent, and some are full; each choice has to be the one in a
+ * table, the oracle, and the number of runs of each executor what the way promises.
  *
  * SEED=N in the environment repeats a run. The status is 0 if everything is correct.
  */
@@ -24,7 +24,17 @@ static const struct candidate made[N] = {
 	{ .name = "f", .tags = "eu,y,gpu", .room = 5 },
 };
 
-static const char tags[] = "gpu,eu", fit[] = "abdef";
+static const char tags[] = "gpu,eu";
+
+/* Which executors get the runs, in turn; random: any, as often. */
+static const struct way {
+	enum route route;
+	const char *turns;
+} ways[] = {
+	{ ROUTE_FIRST, "a" }, { ROUTE_LAST, "f" }, { ROUTE_FAILOVER, "b" }, { ROUTE_BUSYOVER, "a" },
+	{ ROUTE_ROUND_ROBIN, "abdef" }, { ROUTE_LFU, "abdef" }, { ROUTE_LRU, "abdef" },
+	{ ROUTE_RANDOM, NULL }, { ROUTE_HASH, NULL },
+};
 
 static int failed;
 
@@ -36,80 +46,29 @@ static void check(bool right, const char *route, const char *what)
 	}
 }
 
-/* The only right executor; NULL if any that fits will do. */
-static const char *oracle(enum route route, const struct candidate *all, int last)
+/* Let runs go to executors, as a scheduler does: for the hash, runs of 1,000 jobs. */
+static void check_way(const struct way *w)
 {
-	static char one[2];
-	const char *c;
-	int i, best = -1;
-	bool less;
-
-	switch (route) {
-	case ROUTE_FIRST:
-		return "a";
-	case ROUTE_LAST:
-		return "f";
-	case ROUTE_FAILOVER:
-		return "b";
-	case ROUTE_BUSYOVER:
-		return "a";
-	case ROUTE_ROUND_ROBIN:
-		c = last < 0 ? NULL : strchr(fit, *all[last].name);
-		*one = c && c[1] ? c[1] : *fit;
-		return one;
-	case ROUTE_LFU:
-	case ROUTE_LRU:
-		for (i = 0; i < N; i++) {
-			less = best < 0 || (route == ROUTE_LFU ? all[i].used < all[best].used :
-					    all[i].last < all[best].last);
-			if (strchr(fit, *all[i].name) && less)
-				best = i;
-		}
-		return all[best].name;
-	default:
-		return NULL;
-	}
-}
-
-/* Let 1,000 runs go to executors, as a scheduler does. */
-static void count_runs(enum route route, int counts[N])
-{
+	const char *name = routes[w->route], *last = "";
 	struct candidate all[N];
-	const char *right;
-	int run, last = -1, to;
+	int run, to, i;
 
 	memcpy(all, made, sizeof(all));
-	memset(counts, 0, N * sizeof(*counts));
 	for (run = 1; run <= RUNS; run++) {
-		right = oracle(route, all, last);
-		to = route_next(route, all, N, tags, route == ROUTE_HASH ? run : 7,
-				last < 0 ? "" : all[last].name, random() + ((__u64)random() << 32));
-		if (to < 0 || !strchr(fit, *all[to].name))
-			errx(1, "%s: %d", routes[route], to);
-		check(!right || !strcmp(right, all[to].name), routes[route], "not as the oracle");
-		all[to].used = ++counts[to];
+		to = route_next(w->route, all, N, tags, w->route == ROUTE_HASH ? run : 7, last,
+				random() + ((__u64)random() << 32));
+		if (to < 0)
+			errx(1, "%s: %d", name, to);
+		last = all[to].name;
+		check(!w->turns || *last == w->turns[(run - 1) % strlen(w->turns)], name,
+		      "not as the oracle");
+		all[to].used++;
 		all[to].last = run;
-		last = to;
 	}
-}
-
-/* Each of the five gets a fifth; chance: within five standard deviations. */
-static void check_even(enum route route, int slack)
-{
-	int counts[N], i;
-
-	count_runs(route, counts);
-	for (i = 0; i < N; i++)
-		check(i == 2 ? !counts[i] : abs(counts[i] - RUNS / 5) <= slack, routes[route],
+	/* Within five standard deviations */
+	for (i = 0; i < N && !w->turns; i++)
+		check(i == 2 ? !all[i].used : abs((int)all[i].used - RUNS / 5) <= 64, name,
 		      "not even");
-}
-
-static void check_one(enum route route, int wanted)
-{
-	int counts[N];
-
-	count_runs(route, counts);
-	check(counts[wanted] == RUNS, routes[route], "not all to one");
 }
 
 /* A job keeps its executor, and moves only if that goes: 1,000 jobs, each executor gone once. */
@@ -130,28 +89,32 @@ static void check_hash(void)
 	}
 }
 
+/* What the way of before gives no reason for: a was used least, but b longer ago. */
+static void check_history(void)
+{
+	struct candidate two[] = { { .name = "a", .tags = "", .used = 1, .last = 9 },
+				   { .name = "b", .tags = "", .used = 2, .last = 8 } };
+
+	check(route_next(ROUTE_LFU, two, 2, "", 1, "a", 0) == 0, "lfu", "not the least used");
+	check(route_next(ROUTE_LRU, two, 2, "", 1, "a", 0) == 1, "lru", "not the longest ago");
+	check(!route_next(ROUTE_ROUND_ROBIN, two, 2, "", 1, "b", 0), "round-robin", "not again");
+	check(route_next(ROUTE_FIRST, two, 0, "", 1, "", 0) < 0, "none", "chosen");
+	check(route_next(ROUTE_FIRST, two, 2, "z", 1, "", 0) < 0, "a tag", "not needed");
+	check(route_next(ROUTE_BUSYOVER, two, 2, "", 1, "", 0) < 0, "busyover", "a full one");
+	two[0].silent = true;
+	check(!route_next(ROUTE_FAILOVER, two, 1, "", 1, "", 0), "failover", "no silent one");
+}
+
 int main(void)
 {
 	const char *seed = getenv("SEED") ?: "1";
-	struct candidate one = { .name = "z", .tags = "" };
+	size_t i;
 
 	srandom(atoi(seed));
-	check_one(ROUTE_FIRST, 0);
-	check_one(ROUTE_LAST, 5);
-	check_one(ROUTE_FAILOVER, 1);
-	check_one(ROUTE_BUSYOVER, 0);
-	check_even(ROUTE_ROUND_ROBIN, 0);
-	check_even(ROUTE_LFU, 0);
-	check_even(ROUTE_LRU, 0);
-	check_even(ROUTE_RANDOM, 64);
-	check_even(ROUTE_HASH, 64);
+	for (i = 0; i < ARRAY_SIZE(ways); i++)
+		check_way(&ways[i]);
 	check_hash();
-	check(route_next(ROUTE_FIRST, &one, 0, "", 1, "", 0) < 0, "none", "chosen");
-	check(route_next(ROUTE_FIRST, &one, 1, "z", 1, "", 0) < 0, "a tag", "not needed");
-	check(!route_next(ROUTE_ROUND_ROBIN, &one, 1, "", 1, "z", 0), "one", "not again");
-	check(route_next(ROUTE_BUSYOVER, &one, 1, "", 1, "", 0) < 0, "busyover", "a full one");
-	one.silent = true;
-	check(!route_next(ROUTE_FAILOVER, &one, 1, "", 1, "", 0), "failover", "no silent one");
+	check_history();
 	if (failed)
 		warnx("SEED=%s", seed);
 	return failed;
