@@ -1,37 +1,38 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""usage: page.py WEB JOBS CONNINFO [TEST...]
+"""usage: page.py JOBS WEB CONNINFO [TEST...]
 
 Test the program WEB, hwtimer-jobs-web, from outside: on a SQLite database that the scheduler's
 program JOBS makes in the current directory, and on the PostgreSQL database CONNINFO. Prints TAP.
 """
-import base64
 import concurrent.futures
 import contextlib
 import datetime
-import html.parser
 import http.client
 import json
 import os
 import re
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
-import traceback
 import urllib.parse
 
+import lxml.html
 import psycopg2
 import psycopg2.extensions
+from selenium import webdriver
 
-S = 10 ** 9
+import common
+from common import JOBS, S, Scheduler, go, here, jobs, one, sql, wait, write
+import postgres
+
 START = 1_780_000_000 * S       # 2026-05-28 20:26:40 UTC
 MS = datetime.timedelta(milliseconds=1)     # pages show ms
 PASSWORD = "correct horse"
 EVIL = "<script>alert(1)</script>&\"'<b onclick=x>"
 LONG = "x" * 300
-JOBS = {    # name: schedule as the page has it, options of "jobs add"
+MADE = {    # name: schedule as the page has it, options of "jobs add"
     "tick": ("every 300 ms", ["--every", "300ms"]),
     "nightly": ("0 30 4 * * mon-fri", ["--cron", "0 30 4 * * mon-fri", "--misfire", "once",
                                        "--block", "cover"]),
@@ -43,80 +44,55 @@ JOBS = {    # name: schedule as the page has it, options of "jobs add"
     **{f"many{i:02}": ("every 1 h", ["--every", "1h"]) for i in range(55)},
 }
 STATES = ["done", "done", "failed", "covered", "discarded", "missed", "interrupted"]
+RUNS = "Runs, the latest due time first"
+CHANGES = "Changes, the latest first"
 
 
-class Page(html.parser.HTMLParser):
-    """What a page has: tables by caption (rows of texts), links by text, text, tags, times."""
+class Page:
+    """What a page has: a tree, its text, links by text, and what is in the fields of forms."""
 
     def __init__(self, text):
-        super().__init__()
-        self.tables, self.links, self.tags, self.times, self.fields = {}, {}, [], [], {}
-        self.text = ""
-        self.cell = self.rows = self.href = self.area = None
-        self.feed(text)
+        self.tree = lxml.html.fromstring(text)
+        self.text = self.tree.text_content()
+        self.links = {a.text_content(): a.get("href") for a in self.all("a")}
+        self.fields = dict(pair for form in self.tree.forms for pair in form.form_values())
 
-    def handle_starttag(self, tag, attrs):
-        attrs = dict(attrs)
-        self.tags.append((tag, attrs))
-        if tag == "table":
-            self.rows = []
-        elif tag == "tr":
-            self.rows.append([])
-        elif tag in ("th", "td", "caption"):
-            self.cell = ""
-        elif tag == "a":
-            self.href, self.label = attrs["href"], ""
-        elif tag == "input" and (attrs.get("type") != "checkbox" or "checked" in attrs):
-            self.fields[attrs["name"]] = attrs.get("value", "")
-        elif tag == "select":
-            self.select = attrs["name"]
-        elif tag == "option" and "selected" in attrs:
-            self.fields[self.select] = attrs["value"]
-        elif tag == "textarea":
-            self.area, self.fields[attrs["name"]] = attrs["name"], ""
-        elif tag == "time":
-            self.times.append(attrs["datetime"])
-
-    def handle_endtag(self, tag):
-        if tag == "textarea":
-            self.area = None
-        elif tag == "caption":
-            self.tables[self.cell] = self.rows
-        elif tag in ("th", "td"):
-            self.rows[-1].append(self.cell)
-        elif tag == "a":
-            self.links[self.label] = self.href
-            self.href = None
-
-    def handle_data(self, data):
-        self.text += data
-        if self.cell is not None:
-            self.cell += data
-        if self.href is not None:
-            self.label += data
-        if self.area:
-            self.fields[self.area] += data
+    def all(self, tag):
+        return list(self.tree.iter(tag))
 
     def rows_of(self, caption):
         """The rows of a table, as dictionaries by column."""
-        rows = self.tables.get(caption, [[]])
-        return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+        for table in self.all("table"):
+            if re.fullmatch(caption, table.find("caption").text):
+                first, *rows = [[cell.text_content() for cell in row] for row in table.iter("tr")]
+                return [dict(zip(first, row, strict=True)) for row in rows]
+        return []
 
 
-def add_user(database, name, *options, password=PASSWORD):
-    subprocess.run([PROGRAM, database, "--add-user", name, *options], input=password + "\n",
-                   check=True, text=True)
+def program(*words, status=0, **options):
+    """Run WEB: returns what it prints."""
+    done = subprocess.run([WEB, *words], check=False, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=common.PATIENCE_S, **options)
+    assert done.returncode == status, (words, done.returncode, done.stdout)
+    return done.stdout
+
+
+def add_user(name, *options, password=PASSWORD):
+    program(here["db"].name(), "--add-user", name, *options, input=password + "\n")
+
+
+def new_token(name):
+    return program(here["db"].name(), "--token", name).strip()
 
 
 class Web:
     """A running hwtimer-jobs-web, and a browser's cookie. USER signs in, unless it is None."""
 
-    def __init__(self, name, *options, user="boss", **environment):
+    def __init__(self, *options, name=None, user="boss", **environment):
         self.cookie = ""
         self.process = subprocess.Popen(
-            [PROGRAM, name, "--listen", "127.0.0.1:0", *options], stdout=subprocess.PIPE,
-            stderr=open("web.log", "a", encoding="utf-8"), text=True,
-            env=os.environ | {"TZ": "UTC"} | environment)
+            [WEB, name or here["db"].name(), "--listen", "127.0.0.1:0", *options],
+            stdout=subprocess.PIPE, text=True, env=os.environ | {"TZ": "UTC"} | environment)
         self.url = self.process.stdout.readline().strip()
         self.address = urllib.parse.urlsplit(self.url).netloc
         if user:
@@ -140,25 +116,40 @@ class Web:
         connection.close()
         return answer.status, answer.headers, body
 
-    def post(self, path, fields, page=None, **headers):
+    def api(self, path, method="GET", sent=None, key="", kind="application/json"):
+        sent = sent if isinstance(sent, bytes) else json.dumps(sent)
+        status, headers, body = self.ask("/api/" + path, method, sent, **{
+            "Content-Type": kind, "Authorization": f"Bearer {key}"})
+        assert status == 204 or headers["Content-Type"] == "application/json", (path, body)
+        return status, json.loads(body or "null")
+
+    def post(self, path, fields=(), page=None, **headers):
         """Send a form as the page has it, with its token."""
-        form = dict(Page(self.ask(page or path)[2]).fields) | fields
+        form = dict(Page(self.ask(page or path)[2]).fields) | dict(fields)
         return self.ask(path, "POST", urllib.parse.urlencode(form, errors="surrogateescape"),
                         **{"Content-Type": "application/x-www-form-urlencoded"} | headers)
 
     def sign_in(self, user, password=PASSWORD):
         return self.post("/sign-in", {"name": user, "password": password})
 
-    def page(self, path, status=200):
+    def page(self, path, status=200, word=""):
         found, _, body = self.ask(path)
-        assert found == status, f"{path}: {found}: {body[-500:]}"
-        return Page(body)
+        page = Page(body)
+        assert found == status and word in page.text, f"{path}: {found}: {page.text[-500:]}"
+        # What screen readers need
+        tags = [element.tag for element in page.tree.iter()]
+        assert page.tree.get("lang") == "en" and tags.count("h1") == tags.count("main") == 1
+        assert tags.count("table") == tags.count("caption") and "time" in tags
+        assert all(cell.get("scope") in ("row", "col") for cell in page.all("th"))
+        hidden = sum(field.get("type") == "hidden" for field in page.all("input"))
+        assert tags.count("label") + hidden == sum(map(tags.count, ("input", "select", "textarea")))
+        return page
 
-    def pages(self, path):
-        """This page and all that "Next page" leads to."""
+    def rows(self, path, caption):
+        """Of this page and all that "Next page" leads to."""
         while path:
             page = self.page(path)
-            yield page
+            yield from page.rows_of(caption)
             path = page.links.get("Next page")
 
 
@@ -168,56 +159,53 @@ def is_close(shown, ns):
     return shown == f"{when:%Y-%m-%d %H:%M:%S}.{ns // 10 ** 6 % 1000:03}"
 
 
-class Sqlite:
-    """A database, filled by "jobs add", and by rows of runs whose times are known."""
+def id_of(name):
+    return one(f"SELECT id FROM job WHERE name = '{name}'")
 
-    def __init__(self, name, jobs):
-        self.name = name
-        for job, (_, options) in jobs.items():
-            self.add(job, *options)
-        self.fill()
-        add_user(name, "boss")
-        add_user(name, "reader", "--read-only")
 
-    def connect(self):
-        return contextlib.closing(sqlite3.connect(self.name, isolation_level=None))
+def job_of(name):
+    """The row of a job and its command, or None."""
+    job = sql("SELECT id, cron, every, zone, dst, misfire, block, timeout, grace, retries, "
+              "backoff, jitter, alarm, next FROM job WHERE name = %s", name)
+    return job and (*job[0], [row[0] for row in sql(
+        "SELECT value FROM argument WHERE job = %s ORDER BY position", job[0][0])])
 
-    def sql(self, text, *values):
-        with self.connect() as db:
-            return db.execute(text.replace("%s", "?"), values).fetchall()
 
-    def fill(self):
-        self.add_runs("tick", 130)
-        self.add_runs(EVIL, 7)
-        self.add_run("nightly", START + 999 * S, "started", START + 999 * S)
-        self.add_run("nightly", START + 1000 * S, "planned")
-        self.add_run("nightly", START + 1001 * S, "planned")
+def last_change():
+    return tuple(sql("SELECT who, job, verb, detail, error FROM web_change ORDER BY id DESC")[0])
 
-    def add(self, name, *options):
-        subprocess.run([JOBS_PROGRAM, self.name, "add", name, *options, "--", "true"], check=True)
 
-    def add_runs(self, name, number):
+def add_run(name, due, state, started=None, took=None, status=None):
+    sql("INSERT INTO run (job, due, until, cause, state, lane, started, ended, took, status) "
+        "SELECT id, %s, %s, %s, %s, %s, %s, %s, %s, %s FROM job WHERE name = %s",
+        due, due + S, {"missed": "misfire", "covered": "late"}.get(state, "due"), state,
+        started and "fast", started, took and started + took, took, status, name)
+
+
+def fill():
+    """Make jobs by "jobs add", and rows of runs whose times are known."""
+    for name, (_, options) in MADE.items():
+        jobs("db", "add", name, *options, "--", "true")
+    for name, number in ("tick", 130), (EVIL, 7):
         for i in range(number):
-            state = STATES[i % len(STATES)]
-            due = START + i * S
-            ran = state in ("done", "failed")
-            self.add_run(name, due, "done" if ran else state, due + 2_500_000 if ran else None,
-                         (i + 1) * 10 ** 8 if ran else None,
-                         3 * (state == "failed") if ran else None)
+            state, due = STATES[i % len(STATES)], START + i * S
+            result = (due + 2_500_000, (i + 1) * 10 ** 8, 3 * (state == "failed"))
+            if state in ("done", "failed"):
+                add_run(name, due, "done", *result)
+            else:
+                add_run(name, due, state)
+    add_run("nightly", START + 999 * S, "started", START + 999 * S)
+    add_run("nightly", START + 1000 * S, "planned")
+    add_run("nightly", START + 1001 * S, "planned")
+    add_user("boss")
+    add_user("reader", "--read-only")
 
-    def add_run(self, name, due, state, started=None, took=None, status=None):
-        self.sql("INSERT INTO run (job, due, until, cause, state, lane, started, ended, took, "
-                 "status) SELECT id, %s, %s, %s, %s, %s, %s, %s, %s, %s FROM job WHERE name = %s",
-                 due, due + S, {"missed": "misfire", "covered": "late"}.get(state, "due"), state,
-                 started and "fast", started, took and started + took, took, status, name)
 
-    def log(self, where="TRUE"):
-        return self.sql("SELECT name, due, state, cause, status, took "
-                        "FROM run JOIN job ON job.id = run.job "
-                        f"WHERE {where} ORDER BY due DESC, run.id DESC")
+class Sqlite(common.Sqlite):
+    kind, path = "sqlite", os.path.abspath("db")
 
     def set_version(self, version):
-        self.sql(f"PRAGMA user_version = {version}")
+        sql(f"PRAGMA user_version = {version}")
 
     @contextlib.contextmanager
     def locked(self):
@@ -228,58 +216,47 @@ class Sqlite:
 
     @contextlib.contextmanager
     def gone(self):
-        os.rename(self.name, "elsewhere")
+        os.rename(self.path, "elsewhere")
         yield
-        os.rename("elsewhere", self.name)
+        os.rename("elsewhere", self.path)
 
 
-class Postgres(Sqlite):
-    def connect(self):
-        db = psycopg2.connect(self.name)
-        db.autocommit = True
-        return contextlib.closing(db)
-
-    def sql(self, text, *values):
-        with self.connect() as db:
-            cursor = db.cursor()
-            cursor.execute(text, values)
-            return cursor.fetchall() if cursor.description else None
+class Postgres(postgres.Database):
+    kind = "postgres"
 
     def set_version(self, version):
-        self.sql("UPDATE jobs_database SET version = %s", version)
+        sql("UPDATE jobs_database SET version = %s", version)
 
     @contextlib.contextmanager
     def locked(self):
         with self.connect() as db:
-            db.autocommit = False
             db.cursor().execute("LOCK TABLE run IN ACCESS EXCLUSIVE MODE")
             yield
 
     @contextlib.contextmanager
     def gone(self):
         """Nobody can connect."""
-        with contextlib.closing(psycopg2.connect(self.name, dbname="postgres")) as db:
+        name = psycopg2.extensions.parse_dsn(self.path)["dbname"]
+        with contextlib.closing(psycopg2.connect(self.path, dbname="postgres")) as db:
             db.autocommit = True
-            database = psycopg2.extensions.parse_dsn(self.name)["dbname"]
-            db.cursor().execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
+            db.cursor().execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
             yield
-            db.cursor().execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
+            db.cursor().execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
 
 
-def jobs_are_shown(store):
-    with Web(store.name) as web:
-        pages = list(web.pages("/"))
-    rows = [row for page in pages for row in page.rows_of("All jobs")]
-    names = [name for name, in store.sql("SELECT name FROM job ORDER BY name")]
-    assert [row["Job"] for row in rows] == names and len(pages) == 2, names
+def jobs_are_shown():
+    with Web() as web:
+        rows = list(web.rows("/", "All jobs"))
+        assert "Next page" in web.page("/").links
+    names = [row[0] for row in sql("SELECT name FROM job ORDER BY name")]
+    assert [row["Job"] for row in rows] == names, names
     of = {row["Job"]: row for row in rows}
-    for name, (schedule, options) in JOBS.items():
-        assert of[name]["Schedule"] == schedule, of[name]
-        assert of[name]["Misfire"] == ("once" if "once" in options else "nothing")
-        assert of[name]["Block"] == (options[options.index("--block") + 1]
-                                     if "--block" in options else "serial")
-    assert is_close(of["many00"]["Next due"],
-                    store.sql("SELECT next FROM job WHERE name = 'many00'")[0][0])
+    for name, (schedule, options) in MADE.items():
+        options = dict(zip(options[::2], options[1::2]))
+        wanted = {"Schedule": schedule, "Misfire": options.get("--misfire", "nothing"),
+                  "Block": options.get("--block", "serial")}
+        assert wanted.items() <= of[name].items(), of[name]
+    assert is_close(of["many00"]["Next due"], one("SELECT next FROM job WHERE name = 'many00'"))
     assert is_close(of["nightly"]["Next due"], START + 1000 * S), "a planned run is the next one"
     assert is_close(of["nightly"]["Running since"], START + 999 * S)
     assert of["many00"]["Running since"] == of["many00"]["Longest"] == "–"
@@ -292,112 +269,105 @@ def jobs_are_shown(store):
     assert of["tick"]["Median time"] == f"{took[(len(took) - 1) // 2] / 10:.3f} s", of["tick"]
 
 
-def due_next_is_shown(store):
-    with Web(store.name) as web:
+def due_next_is_shown():
+    with Web() as web:
         before = datetime.datetime.utcnow()
         rows = web.page("/overview").rows_of("Due next")
         after = datetime.datetime.utcnow()
-    due = {name: next for name, next in store.sql("SELECT name, next FROM job")}
-    due["nightly"] = START + 1000 * S
-    first = sorted(due, key=lambda name: due[name])[:10]
-    assert [row["Job"] for row in rows] == first, (rows, first)
-    assert all(is_close(row["Due"], due[row["Job"]]) for row in rows)
+    due = dict(sql("SELECT name, next FROM job")) | {"nightly": START + 1000 * S}
+    assert [row["Job"] for row in rows] == sorted(due, key=lambda name: due[name])[:10], rows
     for row in rows:
-        due = datetime.datetime.fromisoformat(row["Due"])
-        assert due > before - MS or row["From now"].startswith("overdue by "), row
-        assert due < after + MS or row["From now"].startswith("in "), row
+        assert is_close(row["Due"], due[row["Job"]]), row
+        when = datetime.datetime.fromisoformat(row["Due"])
+        assert when > before - MS or row["From now"].startswith("overdue by "), row
+        assert when < after + MS or row["From now"].startswith("in "), row
 
 
-def log_is_shown(store):
-    with Web(store.name) as web:
-        pages = list(web.pages("/runs"))
-    rows = [row for page in pages for row in page.rows_of("Runs, the latest due time first")]
-    log = store.log()
-    assert len(rows) == len(log) and len(pages) == -(-len(log) // 50), len(rows)
-    for row, (name, due, state, cause, status, took) in zip(rows, log):
-        assert row["Job"] == name and is_close(row["Due"], due) and row["Cause"] == cause, row
-        assert row["State"] == ("failed" if status else state), row
-        if state == "done":
-            assert row["Status"] == str(status) and row["Started late by"] == "2.5 ms", row
-            assert row["Took"] == (f"{took / 10 ** 6:.1f} ms" if took < S else f"{took / S:.3f} s")
-        elif state == "missed":
-            assert row["Status"].startswith("all due times before 2026"), row
-        else:
-            assert row["Took"] == row["Status"] == "–", row
+def log_of(where="TRUE"):
+    return sql("SELECT name, due, state, cause, status, took FROM run JOIN job ON job.id = run.job "
+               f"WHERE {where} ORDER BY due DESC, run.id DESC")
 
 
-def filters(store):
+def log_is_shown():
+    """As a whole, and filtered."""
     conditions = {f"state={state}": f"state = '{state}'" for state in
                   ("planned", "started", "done", "covered", "discarded", "missed", "interrupted")}
     conditions |= {f"cause={cause}": f"cause = '{cause}'" for cause in ("due", "late", "misfire")}
     conditions |= {"state=failed": "state = 'done' AND status = 3", "job=tick": "name = 'tick'",
                    "job=tick&state=failed&cause=due": "name = 'tick' AND status = 3",
-                   "job=&state=&cause=": "TRUE", "job=many00": "FALSE"}
-    with Web(store.name) as web:
+                   "job=&state=&cause=": "TRUE", "job=many00": "name = 'many00'", "": "TRUE"}
+    with Web() as web:
         for query, where in conditions.items():
-            rows = [row for page in web.pages("/runs?" + query)
-                    for row in page.rows_of("Runs, the latest due time first")]
-            log = store.log(where)
-            assert [row["Job"] for row in rows] == [row[0] for row in log], query
-            assert all(is_close(row["Due"], run[1]) for row, run in zip(rows, log)), query
+            rows, log = list(web.rows(f"/runs?{query}", RUNS)), log_of(where)
+            assert len(rows) == len(log), query
+            for row, (name, due, state, cause, status, took) in zip(rows, log):
+                assert row["Job"] == name and is_close(row["Due"], due) and row["Cause"] == cause
+                assert row["State"] == ("failed" if status else state), row
+                if state == "done":
+                    assert row["Status"] == str(status) and row["Started late by"] == "2.5 ms", row
+                    assert row["Took"] == (f"{took / 10 ** 6:.1f} ms" if took < S else
+                                           f"{took / S:.3f} s")
+                elif state == "missed":
+                    assert row["Status"].startswith("all due times before 2026"), row
+                else:
+                    assert row["Took"] == row["Status"] == "–", row
         page = web.page("/runs?job=tick&state=failed")
-        assert ("option", {"value": "failed", "selected": ""}) in page.tags
-        assert any(tag == "input" and attrs.get("value") == "tick" for tag, attrs in page.tags)
+        assert page.fields["state"] == "failed" and page.fields["job"] == "tick"
         assert web.page("/").links["Misfires"] == "/runs?cause=misfire"
 
 
-def pages_are_stable(store):
-    """What happens between two pages neither repeats nor hides a row that was there before."""
-    before = [(name, due) for name, due, *_ in store.log("name = 'tick'")]
-    seen = []
-    with Web(store.name) as web:
-        for number, page in enumerate(web.pages("/runs?job=tick")):
-            seen += [row["Due"] for row in page.rows_of("Runs, the latest due time first")]
-            store.add_run("tick", START + (2000 + number) * S, "planned")
-            store.sql("UPDATE run SET state = 'discarded' WHERE due = %s", START + 60 * S)
-            if not number:
-                store.sql("DELETE FROM run WHERE due = %s", START + 129 * S)
-    assert len(seen) == len(before) and all(map(is_close, seen, (due for _, due in before))), seen
-
-
-def equal_due_times(store):
+def equal_due_times():
     """A page may end between runs that are due at the same time."""
-    for name in JOBS:
-        store.add_run(name, START - S, "missed")
-    log_is_shown(store)
+    for name in MADE:
+        add_run(name, START - S, "missed")
+    log_is_shown()
 
 
-def job_is_shown(store):
-    with Web(store.name) as web:
+def pages_are_stable():
+    """What happens between two pages neither repeats nor hides a row that was there before."""
+    before, path, seen, number = log_of("name = 'tick'"), "/runs?job=tick", [], 0
+    with Web() as web:
+        while path:
+            page = web.page(path)
+            path, number = page.links.get("Next page"), number + 1
+            seen += [row["Due"] for row in page.rows_of(RUNS)]
+            add_run("tick", START + (2000 + number) * S, "planned")
+            sql("UPDATE run SET state = 'discarded' WHERE due = %s", START + 60 * S)
+            if number == 1:
+                sql("DELETE FROM run WHERE due = %s", START + 129 * S)
+    assert len(seen) == len(before) and all(map(is_close, seen, (row[1] for row in before))), seen
+
+
+def job_is_shown():
+    with Web() as web:
         page = web.page("/runs?job=tick")
-        assert re.search(r"Schedule\s*every 300 ms\s*Misfire\s*nothing\s*Block\s*serial\s*Next due\s*20", page.text)
+        assert re.search(r"Schedule\s*every 300 ms\s*Misfire\s*nothing\s*Block\s*serial\s*"
+                         r"Next due\s*20", page.text)
         ran = [i for i in range(30, 130) if STATES[i % 7] in ("done", "failed")]
-        bars = [attrs for tag, attrs in page.tags if tag == "rect"]
-        assert [bar.get("class") == "bad" for bar in bars] == \
-            [STATES[i % 7] == "failed" for i in ran]
-        assert float(bars[-1]["height"]) == 100 and float(bars[0]["height"]) < 50
+        bars = page.all("rect")
+        bad = [STATES[i % 7] == "failed" for i in ran]
+        assert [bar.get("class") == "bad" for bar in bars] == bad
+        assert float(bars[-1].get("height")) == 100 and float(bars[0].get("height")) < 50
         assert f"the last {len(ran)} runs took, the oldest first; the high" in page.text
-        assert "There are no such runs." in web.page("/runs?job=many00").text
+        web.page("/runs?job=many00", word="There are no such runs.")
 
 
-def names_are_escaped(store):
-    with Web(store.name) as web:
+def names_are_escaped():
+    with Web() as web:
         quoted = urllib.parse.quote(EVIL)
         for path, status in (("/", 200), ("/runs?job=" + quoted, 200), ("/runs", 200),
                              (f"/runs?job={quoted}1", 404), (f"/runs?{quoted}=1", 400),
                              (f"/runs?state={quoted}", 400), (f"/?reload={quoted}", 400)):
-            page = web.page(path, status)
-            assert EVIL in page.text or path in ("/", "/runs"), path
-            for tag, attrs in page.tags:
-                assert tag not in ("script", "b") or set(attrs) <= {"class", "title"}, path
-                assert tag != "script" and "onclick" not in attrs, path
-        link = next(page.links[EVIL] for page in web.pages("/") if EVIL in page.links)
-        assert EVIL in web.page(link).text
-        page = web.page("/runs?job=" + quoted)
-        assert any(tag == "input" and attrs.get("value") == EVIL for tag, attrs in page.tags)
+            page = web.page(path, status, "" if path in ("/", "/runs") else EVIL)
+            for element in page.tree.iter():
+                assert element.tag != "b" or set(element.attrib) <= {"class", "title"}, path
+                assert element.tag != "script" and "onclick" not in element.attrib, path
+        link = next(page.links[EVIL] for page in map(web.page, ("/", "/?after=" + quoted[:3]))
+                    if EVIL in page.links)
+        assert web.page(link, word=EVIL).fields["job"] == EVIL
 
 
-def bad_parameters(store):
+def bad_parameters():
     bad = {"/runs?state=ended": "state", "/runs?cause=x": "cause", "/runs?before=1": "before",
            "/runs?before=1,x": "before", "/runs?before=1,2,3": "before", "/?before=1,2": "before",
            "/runs?state=done&state=missed": "twice", "/runs?colour=red": "colour",
@@ -405,20 +375,15 @@ def bad_parameters(store):
            "/?reload=-1": "reload", "/?reload=٣": "reload", "/runs?before=٣,1": "before",
            "/?" + "&a=b" * 50: "cannot be understood",
            "/runs?before=" + "9" * 5000 + ",1": "before", "/runs?before=--1,1": "before"}
-    with Web(store.name) as web:
+    with Web() as web:
         for path, word in bad.items():
-            page = web.page(urllib.parse.quote(path, safe="/?=&,"), 400)
-            assert word in page.text, (path, page.text)
-        for path in ("/run", "/runs/", "/static/../pages.py", "/runs?job=nobody", "/runs?job=%FF%00",
-                     "/favicon.ico"):
+            web.page(urllib.parse.quote(path, safe="/?=&,"), 400, word)
+        for path in ("/run", "/runs/", "/static/../pages.py", "/runs?job=nobody",
+                     "/runs?job=%FF%00", "/favicon.ico"):
             web.page(path, 404)
         for path in ("/runs?before=9223372036854775807,1", "/runs?before=-9223372036854775809,-1",
                      "/?after=%FF%00", "/?after="):
             web.page(path, 200)
-
-
-def methods(store):
-    with Web(store.name) as web:
         token = web.page("/").fields["csrf_token"]
         for method in ("POST", "PUT", "DELETE", "PATCH", "TRACE"):
             status, headers, _ = web.ask("/runs", method, **{"X-CSRFToken": token})
@@ -426,11 +391,10 @@ def methods(store):
         status, headers, body = web.ask("/runs?job=tick", "HEAD")
         assert status == 200 and not body
         assert headers["Content-Length"] == str(len(web.ask("/runs?job=tick")[2].encode()))
-    assert store.log() and store.sql("SELECT count(*) FROM job")[0][0] == len(JOBS)
 
 
-def headers_protect(store):
-    with Web(store.name, "--proxy", "jobs.example") as web:
+def headers_protect():
+    with Web("--proxy", "jobs.example") as web:
         for path in ("/", "/nothing", "/static/style.css"):
             headers = web.ask(path)[1]
             assert headers["Content-Security-Policy"] == (
@@ -443,111 +407,89 @@ def headers_protect(store):
             assert web.ask("/", Host=host)[0] == status, host
 
 
-def structure(store):
-    """What screen readers need."""
-    with Web(store.name) as web:
-        for path in ("/", "/runs", "/runs?job=tick"):
-            page = web.page(path)
-            tags = [tag for tag, _ in page.tags]
-            assert ("html", {"lang": "en"}) in page.tags and tags.count("h1") == 1
-            assert tags.count("table") == tags.count("caption") > 0
-            assert all(attrs["scope"] in ("row", "col") for tag, attrs in page.tags if tag == "th")
-            hidden = sum(attrs.get("type") == "hidden" for _, attrs in page.tags)
-            assert tags.count("label") == tags.count("input") + tags.count("select") - hidden
-            assert tags.count("main") == 1 and "time" in tags
-
-
-def database_is_away(store):
-    with Web(store.name) as web:
-        for away in store.gone, store.locked:
+def database_is_away():
+    with Web() as web:
+        for away in here["db"].gone, here["db"].locked:
             web.page("/")
             with away():
-                for path in ("/", "/runs?job=tick&reload=7"):
+                for path, pause in ("/", "5"), ("/runs?job=tick&reload=7", "7"):
                     status, headers, body = web.ask(path)
                     assert status == 503 and headers["Retry-After"] == "5", (away, status)
-                    wait = "7" if "reload" in path else "5"
-                    assert ("meta", {"http-equiv": "refresh", "content": wait}) in Page(body).tags
+                    assert {"http-equiv": "refresh", "content": pause} in [
+                        dict(meta.attrib) for meta in Page(body).all("meta")]
                     assert "The database" in Page(body).text, body
             web.page("/")
-
-
-def no_database_of_jobs(_):
-    with open("text", "w", encoding="utf-8") as text:
-        text.write("This is no database.\n" * 100)
-    with contextlib.closing(sqlite3.connect("other")) as db:
-        db.execute("CREATE TABLE IF NOT EXISTS job (id INTEGER)")
-    for name, word in (("text", "not a database"), ("other", "no database of jobs"),
-                       (".", "cannot be read now"), ("missing", "is not there")):
-        with Web(name, user=None) as web:
-            text = web.page("/", 503).text
-            assert word in text, (name, text)
-    assert not os.path.exists("missing")
-
-
-def other_version(store):
-    with Web(store.name) as web:
-        store.set_version(99)
-        assert "Another version" in web.page("/", 503).text
-        store.set_version(2)
+        here["db"].set_version(99)
+        web.page("/", 503, "Another version")
+        here["db"].set_version(2)
         web.page("/")
 
 
+def no_database_of_jobs():
+    write("text", "This is no database.\n" * 100)
+    other = common.Sqlite()
+    other.path = "other"
+    other.query("CREATE TABLE job (id INTEGER)")
+    for name, word in (("text", "not a database"), ("other", "no database of jobs"),
+                       (".", "cannot be read now"), ("missing", "is not there")):
+        with Web(name=name, user=None) as web:
+            web.page("/", 503, word)
+    assert not os.path.exists("missing")
+
+
 @contextlib.contextmanager
-def slow_runs(store, source):
+def slow_runs(source):
     """Reads of the table run join this source."""
-    store.sql("ALTER TABLE run RENAME TO all_runs")
-    store.sql(f"CREATE VIEW run AS SELECT all_runs.* FROM all_runs, {source}")
+    sql("ALTER TABLE run RENAME TO all_runs")
+    sql(f"CREATE VIEW run AS SELECT all_runs.* FROM all_runs, {source}")
     yield
-    store.sql("DROP VIEW run")
-    store.sql("ALTER TABLE all_runs RENAME TO run")
+    sql("DROP VIEW run")
+    sql("ALTER TABLE all_runs RENAME TO run")
 
 
-def long_queries_end(store):
-    with Web(store.name) as web:
-        with slow_runs(store, "(WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
+def long_queries_end():
+    with Web() as web:
+        with slow_runs("(WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
                        "WHERE i < 1000000000) SELECT count(*) FROM n) AS long"):
-            assert "takes longer than 5 s" in web.page("/runs", 503).text
+            web.page("/runs", 503, "takes longer than 5 s")
         web.page("/runs")
 
 
-def zones(store):
-    with Web(store.name, TZ="Europe/Berlin") as web:
+def slow_pages_end():
+    """Each of their queries may be quick."""
+    with Web() as web, slow_runs("pg_sleep(0.3)"):
+        web.page("/", 503, "takes longer than 5 s")
+
+
+def zones():
+    with Web(TZ="Europe/Berlin") as web:
         page = web.page("/runs?job=tick&state=interrupted&before=1780000007000000000,0")
         summer = "2026-05-28 22:26:46.000"
-        assert "2026-05-28 22:26:46.000+0200" in page.times, page.times
-        row = page.rows_of("Runs, the latest due time first")[0]
-        offset = subprocess.run(["date", "+%:z %Z"], env={"TZ": "Europe/Berlin"}, check=True,
-                                capture_output=True, text=True).stdout.split()
-        assert row["Due"] == summer + ("" if offset[1] == "CEST" else " UTC+02:00"), row
-        assert f"in UTC{offset[0]} ({offset[1]}) unless" in page.text, page.text
-    with Web(store.name) as web:
-        assert "in UTC unless they say otherwise" in web.page("/").text
+        assert summer + "+0200" in [moment.get("datetime") for moment in page.all("time")]
+        offset, name = subprocess.run(["date", "+%:z %Z"], env={"TZ": "Europe/Berlin"}, check=True,
+                                      capture_output=True, text=True).stdout.split()
+        assert page.rows_of(RUNS)[0]["Due"] == summer + ("" if name == "CEST" else " UTC+02:00")
+        assert f"in UTC{offset} ({name}) unless" in page.text, page.text
+    with Web() as web:
+        web.page("/", word="in UTC unless they say otherwise")
 
 
-def few_sessions(store):
+def few_sessions():
     """However many pages are read at a time, the database has sessions for others."""
-    sessions = ("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'hwtimer-jobs-web' "
-                "AND wait_event_type = 'Lock'")
-    with Web(store.name) as web, store.locked():
-        with concurrent.futures.ThreadPoolExecutor(24) as pool:
-            pages = [pool.submit(web.ask, "/runs") for _ in range(24)]
-            peak = 0
-            while not all(page.done() for page in pages):
-                peak = max(peak, store.sql(sessions)[0][0])
-                time.sleep(0.02)
-        assert {page.result()[0] for page in pages} == {503}
-        assert 0 < peak <= 8, peak
+    with Web() as web, here["db"].locked(), concurrent.futures.ThreadPoolExecutor(24) as pool:
+        pages = [pool.submit(web.ask, "/runs") for _ in range(24)]
+        peak = 0
+        while not all(page.done() for page in pages):
+            peak = max(peak, one("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type "
+                                 "= 'Lock' AND application_name = 'hwtimer-jobs-web'"))
+            time.sleep(0.02)
+    assert {page.result()[0] for page in pages} == {503}
+    assert 0 < peak <= 8, peak
 
 
-def slow_pages_end(store):
-    """Each of their queries may be quick."""
-    with Web(store.name) as web, slow_runs(store, "pg_sleep(0.3)"):
-        assert "takes longer than 5 s" in web.page("/", 503).text
-
-
-def slow_clients(store):
+def slow_clients():
     """Clients that send a byte now and then delay nobody."""
-    with Web(store.name) as web, contextlib.ExitStack() as stack:
+    with Web() as web, contextlib.ExitStack() as stack:
         for _ in range(50):
             client = stack.enter_context(socket.create_connection(web.address.split(":")))
             client.send(b"G")
@@ -555,9 +497,9 @@ def slow_clients(store):
         assert len(os.listdir(f"/proc/{web.process.pid}/task")) < 12
 
 
-def bodies_are_small(store):
+def bodies_are_small():
     """Of 100 MB the server reads almost nothing."""
-    with Web(store.name) as web:
+    with Web() as web:
         for head in ("Content-Length: 100000000", "Transfer-Encoding: chunked"):
             with socket.create_connection(web.address.split(":")) as client:
                 client.sendall(f"POST / HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n".encode())
@@ -567,30 +509,15 @@ def bodies_are_small(store):
                 with contextlib.suppress(ConnectionError):
                     for _ in range(100):
                         client.sendall(b"x" * 10 ** 6)
-        with open(f"/proc/{web.process.pid}/status", encoding="ascii") as status:
-            peak = int(re.search(r"VmHWM:\s*(\d+)", status.read())[1])
+        peak = int(re.search(r"VmHWM:\s*(\d+)", common.read(f"/proc/{web.process.pid}/status"))[1])
         assert peak < 90_000, peak
         web.page("/")
 
 
-def job_of(store, name):
-    """The row of a job and its command, or None."""
-    columns = "id, cron, every, zone, dst, misfire, block, timeout, grace"
-    job = store.sql(f"SELECT {columns} FROM job WHERE name = %s", name)
-    return job and (*job[0], [value for value, in store.sql(
-        "SELECT value FROM argument WHERE job = %s ORDER BY position", job[0][0])])
-
-
-def last_change(store):
-    return store.sql("SELECT who, job, verb, detail, error FROM web_change "
-                     "ORDER BY id DESC LIMIT 1")[0]
-
-
-def jobs_are_edited(store):
+def jobs_are_edited():
     """Added, copied, changed and removed, as the form says; what is wrong, as the program says."""
     name, command = "new <b>&'\"", "sh -c 'echo \"$HOME\" <b>&amp;\nexit' ''"
-    argv = ["sh", "-c", 'echo "$HOME" <b>&amp;\nexit', ""]
-    with Web(store.name) as web:
+    with Web() as web:
         def post(path, **fields):
             status, headers, body = web.post(path, fields)
             return Page(body).text if status == 400 else headers["Location"]
@@ -605,61 +532,52 @@ def jobs_are_edited(store):
                 ("--block", {"block": EVIL, "every": "1h", "command": "x"})):
             text = post("/add", **{"name": name} | fields)
             assert words in text, (words, text)
-        assert not job_of(store, name) and len(store.sql("SELECT 1 FROM job")) == len(JOBS)
-        options = {"retries": "3", "backoff": "5s", "jitter": "1m", "alarm": "tick"}
+        assert not job_of(name) and one("SELECT count(*) FROM job") == len(MADE)
         where = post("/add", name=name, cron="30 4 * * *", timezone="Europe/Berlin", misfire="once",
-                     block="cover", dst="clock", timeout="90s", grace="2s", command=command, **options)
+                     block="cover", dst="clock", timeout="90s", grace="2s", command=command,
+                     retries="3", backoff="5s", jitter="1m", alarm="tick")
         assert where == "/runs?" + urllib.parse.urlencode({"job": name}), where
-        job = job_of(store, name)
-        assert job[1:] == ("30 4 * * *", None, "Europe/Berlin", "clock", "once", "cover",
-                           90 * S, 2 * S, argv), job
-        columns = f"SELECT retries, backoff, jitter, alarm FROM job WHERE id = {job[0]}"
-        assert store.sql(columns) == [(3, 5 * S, 60 * S, "tick")]
-        detail = last_change(store)[3]
-        assert last_change(store)[:3] == ("boss", name, "add") and "'echo \"$HOME\"" in detail
-        # A form that is sent as it came changes nothing.
-        web.post(f"/change?id={job[0]}", {})
-        assert job_of(store, name) == job, job_of(store, name)
-        assert store.sql(columns) == [(3, 5 * S, 60 * S, "tick")]
-        store.add_run(name, START, "done", START, 5, 0)
-        post(f"/change?id={job[0]}", cron="", timezone="", every="1500ms", command="true")
-        assert job_of(store, name)[1:4] == (None, 15 * 10 ** 8, None)
-        assert web.page(where).rows_of("Runs, the latest due time first"), "its log is gone"
-        post(f"/change?id={job[0]}", every="", at="2099-01-31 13:00", timezone="Asia/Tokyo")
-        at = store.sql("SELECT next FROM job WHERE id = %s", job[0])
-        due = datetime.datetime(2099, 1, 31, 4, tzinfo=datetime.timezone.utc)
-        assert at == [(due.timestamp() * S,)], at
-        web.post(f"/change?id={job[0]}", {})
-        assert store.sql("SELECT next FROM job WHERE id = %s", job[0]) == at
-        assert "once, Asia/Tokyo" in web.page(where).text
-        post("/add", **{"name": "script", "after": "tick:end", "script": "echo $1\r\n",
-                        "command": "-x"})
-        script = job_of(store, "script")
-        assert script[-1] == ["echo $1\n", "script", "-x"], script
-        web.post(f"/change?id={script[0]}", {})
-        assert job_of(store, "script") == script and "after tick: end" in web.page(
-            "/runs?job=script").text
-        post(f"/remove?id={script[0]}")
-        post(f"/add?id={job[0]}", name="a copy")
-        assert job_of(store, "a copy")[1:] == job_of(store, name)[1:]
-        changes = web.page(where).rows_of("Changes, the latest first")
+        ident, *job, _, argv = job_of(name)
+        assert job == ["30 4 * * *", None, "Europe/Berlin", "clock", "once", "cover", 90 * S, 2 * S,
+                       3, 5 * S, 60 * S, "tick"], job
+        assert argv == ["sh", "-c", 'echo "$HOME" <b>&amp;\nexit', ""], argv
+        assert last_change()[:3] == ("boss", name, "add") and "'echo \"$HOME\"" in last_change()[3]
+        add_run(name, START, "done", START, 5, 0)
+        # A form that is sent as it came changes nothing, but that every so often begins anew.
+        for fields, shown in (
+                ({}, "Europe/Berlin"),
+                ({"cron": "", "timezone": "", "every": "1500ms", "command": "x"}, "every 1500 ms"),
+                ({"every": "", "at": "2099-01-31 13:00", "timezone": "Asia/Tokyo"}, "once, Asia"),
+                ({"after": "tick:end", "alarm": ""}, "after tick: end"),
+                ({"at": "", "timezone": "", "script": "echo $1\r\n", "command": "-x"}, "after")):
+            assert post(f"/change?id={ident}", **fields) == where, fields
+            before = job_of(name)
+            assert post(f"/change?id={ident}") == where, fields
+            assert job_of(name) == before or shown[:5] == "every", (fields, before, job_of(name))
+            page = web.page(where, word=shown)
+            assert page.rows_of(RUNS), "its log is gone"
+            if "Asia" in shown:
+                assert before[13] == 4073515200 * S, before
+        assert before[-1] == ["echo $1\n", "script", "-x"], before
+        post(f"/add?id={ident}", name="a copy")
+        assert job_of("a copy")[1:] == before[1:]
+        changes = web.page(where).rows_of(CHANGES)
         assert [row["Change"].split()[0] for row in changes][:3] == ["change"] * 3
         assert all(row["Who"] == "boss" for row in changes) and name == changes[0]["Job"]
         for job in (name, "a copy"):
-            assert post(f"/remove?id={job_of(store, job)[0]}") == "/"
-            assert not job_of(store, job)
-        assert last_change(store) == ("boss", "a copy", "remove", "", None)
+            assert post(f"/remove?id={job_of(job)[0]}") == "/"
+            assert not job_of(job)
+        assert last_change() == ("boss", "a copy", "remove", "", None)
         assert web.ask("/change?id=123456")[0] == web.ask("/remove?id=0")[0] == 404
         # All of them, also those that failed.
-        changes = [row for page in web.pages("/changes")
-                   for row in page.rows_of("Changes, the latest first")]
-        assert len(changes) == store.sql("SELECT count(*) FROM web_change")[0][0]
+        changes = list(web.rows("/changes", CHANGES))
+        assert len(changes) == one("SELECT count(*) FROM web_change")
         assert any("there is a job 'tick' already" in row["Error"] for row in changes)
 
 
-def only_users(store):
+def only_users():
     """Who has not signed in, whose cookie is forged, or who was removed sees nothing."""
-    with Web(store.name, user=None) as web:
+    with Web(user=None) as web:
         for path in ("/", "/runs?job=tick", "/changes", "/add", "/nothing"):
             status, headers, body = web.ask(path)
             assert status == 303 and headers["Location"] == "/sign-in" and "many" not in body, path
@@ -672,384 +590,311 @@ def only_users(store):
         good = web.cookie
         # Not the last letter: not all of its bits count.
         for forged in (good[:-2] + ("A" if good[-2] != "A" else "B") + good[-1],
-                       good.replace(".", "x.", 1),
-                       "hwtimer_jobs=" + "x" * 4000):
+                       good.replace(".", "x.", 1), "hwtimer_jobs=" + "x" * 4000):
             web.cookie = forged
             assert web.ask("/")[0] == 303, forged
         # A session ends with its user, with its password, and when its cookie is deleted.
-        for end in (lambda: add_user(store.name, "guest", password="another horse"),
-                    lambda: subprocess.run([PROGRAM, store.name, "--remove-user", "guest"],
-                                           check=True),
-                    lambda: web.post("/sign-out", {}, "/")):
-            add_user(store.name, "guest")
+        for end in (lambda: add_user("guest", password="another horse"),
+                    lambda: program(here["db"].name(), "--remove-user", "guest"),
+                    lambda: web.post("/sign-out", page="/")):
+            add_user("guest")
             assert web.sign_in("guest")[0] == 303 and web.ask("/")[0] == 200
             end()
             assert web.ask("/")[0] == 303
 
 
-def read_only_users(store):
+def read_only_users():
     """They see no commands, and change nothing."""
-    ident = job_of(store, "tick")[0]
-    with Web(store.name) as web:
+    ident = id_of("tick")
+    with Web() as web:
         web.post("/add", {"name": "hidden", "every": "1h", "command": "cat secret"})
-        web.post(f"/remove?id={job_of(store, 'hidden')[0]}", {})
-    with Web(store.name, user="reader") as web:
-        assert "secret" not in web.page("/changes").text and "hidden" in web.page("/changes").text
+        web.post(f"/remove?id={id_of('hidden')}")
+    with Web(user="reader") as web:
+        assert "secret" not in web.page("/changes", word="hidden").text
         assert "/add" not in web.page("/").links.values()
         for path in ("/add", f"/add?id={ident}", f"/change?id={ident}", f"/remove?id={ident}"):
             web.page(path, 403)
             fields = {"name": "x", "every": "1h", "command": "true"}
             assert web.post(path, fields, "/")[0] == 403
-    assert job_of(store, "tick")[0] == ident and not job_of(store, "x")
+    assert id_of("tick") == ident and not job_of("x")
 
 
-def forged_forms(store):
+def forged_forms():
     """Another site lets a browser send a form, with the user's cookie but without its token."""
     form = {"name": "forged", "every": "1h", "command": "true"}
-    with Web(store.name) as web, Web(store.name) as other:
+    with Web() as web, Web() as other:
         foreign = other.page("/").fields["csrf_token"]
-        for path in ("/add", "/sign-out", "/sign-in", f"/remove?id={job_of(store, 'tick')[0]}"):
-            for token in ({"csrf_token": ""}, {"csrf_token": "x"}, {"csrf_token": foreign}):
-                status, _, body = web.post(path, form | token, "/")
+        for path in ("/add", "/sign-out", "/sign-in", f"/remove?id={id_of('tick')}"):
+            for token in "", "x", foreign:
+                status, _, body = web.post(path, form | {"csrf_token": token}, "/")
                 assert status == 400 and "CSRF" in body, (path, token)
-        status, _, _ = web.post("/add", form, Host="evil.example")
-        assert status == 403
+        assert web.post("/add", form, Host="evil.example")[0] == 403
         assert web.ask("/")[0] == 200, "signed out"
-    assert not job_of(store, "forged") and job_of(store, "tick")
+    assert not job_of("forged") and job_of("tick")
 
 
-def api(store):
+def api():
     """Jobs for programs; of forged tokens, readers and hostile bodies nothing remains."""
-    def token(user):
-        return subprocess.run([PROGRAM, store.name, "--token", user], capture_output=True,
-                              check=True, text=True).stdout.strip()
-
-    def ask(method, path, sent=None, key="", kind="application/json"):
-        sent = sent if isinstance(sent, bytes) else json.dumps(sent)
-        status, headers, body = web.ask("/api/jobs" + path, method, sent, **{
-            "Content-Type": kind, "Authorization": f"Bearer {key or boss}"})
-        assert headers["Content-Type"] == "application/json", (path, body)
-        return status, json.loads(body)
-
-    boss, reader = token("boss"), token("reader")
+    boss, reader = new_token("boss"), new_token("reader")
     job = {"name": "by/<api>", "cron": "@daily", "timezone": "UTC", "command": ["echo", "<&>\n"]}
-    with Web(store.name) as web:
-        status, made = ask("POST", "", job)
-        assert status == 201 and made["command"] == job["command"] and made["timezone"] == "UTC", made
-        assert last_change(store)[:3] == ("boss", "by/<api>", "add")
-        assert job_of(store, "by/<api>")[1] == "@daily" or "0 0" in job_of(store, "by/<api>")[1]
-        path = "/" + urllib.parse.quote(job["name"], safe="")
-        store.add_run(job["name"], START, "done", START, 5, 3)
-        status, now = ask("PUT", path, {"every": "1500ms", "command": ["true"]})
+    with Web() as web:
+        status, made = web.api("jobs", "POST", job, boss)
+        assert status == 201 and made["timezone"] == "UTC" and made["command"] == job["command"]
+        assert last_change()[:3] == ("boss", "by/<api>", "add")
+        assert job_of("by/<api>")[1] == "@daily"
+        path = "jobs/" + urllib.parse.quote(job["name"], safe="")
+        add_run(job["name"], START, "done", START, 5, 3)
+        status, now = web.api(path, "PUT", {"every": "1500ms", "command": ["true"]}, boss)
         assert status == 200 and now["every"] == 15 * 10 ** 8 and not now["cron"], now
-        status, shown = ask("GET", path, key=reader)
+        status, shown = web.api(path, key=reader)
         assert status == 200 and "command" not in shown and shown["runs"][0]["status"] == 3, shown
-        before = job_of(store, job["name"])
+        before, good = job_of(job["name"]), {"every": "1h", "command": ["x"]}
         for method, where, sent, want in (
-                ("POST", "", job, 400), ("PUT", "/nobody", {"command": ["x"]}, 400),
-                ("GET", "/nobody", None, 404), ("PUT", path, {"every": "1h"}, 400),
-                ("PUT", path, {"every": 5, "command": ["x"]}, 400),
-                ("PUT", path, {"every": "1h", "command": "x"}, 400),
-                ("PUT", path, {"every": "1h", "command": ["x", 1]}, 400),
-                ("PUT", path, {"every": "1h", "command": ["\ud800"]}, 400),
-                ("PUT", path, {"every": "1h", "command": ["\0"]}, 400),
-                ("PUT", path, {"every": "1h", "colour": "red", "command": ["x"]}, 400),
+                ("POST", "jobs", job, 400), ("PUT", "jobs/nobody", {"command": ["x"]}, 400),
+                ("GET", "jobs/nobody", None, 404), ("PUT", path, {"every": "1h"}, 400),
+                ("PUT", path, good | {"every": 5}, 400),
+                ("PUT", path, good | {"command": "x"}, 400),
+                ("PUT", path, good | {"command": ["x", 1]}, 400),
+                ("PUT", path, good | {"command": ["\ud800"]}, 400),
+                ("PUT", path, good | {"command": ["\0"]}, 400),
+                ("PUT", path, good | {"colour": "red"}, 400),
                 ("PUT", path, [job], 400), ("PUT", path, b"{", 400), ("PUT", path, b"\xff", 400),
-                ("DELETE", "/nobody", None, 400), ("POST", "/nobody/start", None, 400),
-                ("POST", path + "/end", None, 405)):
-            status, answer = ask(method, where, sent)
+                ("DELETE", "jobs/nobody", None, 400), ("POST", "jobs/nobody/start", None, 400),
+                ("POST", path + "/end", None, 405), ("GET", f"runs/{2 ** 63}", None, 404)):
+            status, answer = web.api(where, method, sent, boss)
             assert status == want and answer["error"], (where, sent, status, answer)
         for key, want in ((reader, 403), (boss[:-1], 401), ("x", 401), (boss + "\xe4", 401)):
-            assert ask("PUT", path, {"every": "1h", "command": ["x"]}, key)[0] == want, key
+            assert web.api(path, "PUT", good, key)[0] == want, key
         # The cookie of a browser is no token, and a token opens no page.
-        assert web.ask("/api/jobs" + path)[0] == 401
+        assert web.ask("/api/" + path)[0] == 401
         web.cookie = ""
         assert web.ask("/", Authorization=f"Bearer {boss}")[0] == 303
-        token("boss")
-        assert ask("GET", path)[0] == 401, "the last token is still valid"
-        assert job_of(store, job["name"]) == before
-    subprocess.run([JOBS_PROGRAM, store.name, "remove", job["name"]], check=True)
+        new_token("boss")
+        assert web.api(path, key=boss)[0] == 401, "the last token is still valid"
+        assert job_of(job["name"]) == before
+    jobs("db", "remove", job["name"])
 
 
-def acts(store):
+def acts():
     """A scheduler does what buttons and the API ask for; outputs are shown, but not to readers. The
     last test, because the scheduler finds runs of others."""
-    subprocess.run([JOBS_PROGRAM, store.name, "add", "acts", "--at", "never", "--", "sh", "-c",
-                    "echo '<b>begun'; until [ -e go ]; do sleep 0.1; done; echo finished"], check=True)
-    key = subprocess.run([PROGRAM, store.name, "--token", "boss"], capture_output=True, check=True,
-                         text=True).stdout.strip()
-    ident, runs = job_of(store, "acts")[0], []
+    jobs("db", "add", "acts", "--at", "never", "--", "sh", "-c",
+         f"echo '<b>begun'; {common.UNTIL_GO}; echo finished")
+    key, ident, log = new_token("boss"), id_of("acts"), "/runs?job=acts"
 
     def act(verb):
-        status, _, body = web.ask(f"/api/jobs/acts/{verb}", "POST", Authorization=f"Bearer {key}")
-        assert status == 200, body
-        return json.loads(body)
+        status, answer = web.api(f"jobs/acts/{verb}", "POST", key=key)
+        assert status == 200, answer
+        return answer
 
-    def state(run):
-        return json.loads(web.ask(f"/api/runs/{run}", Authorization=f"Bearer {key}")[2])
-
-    def wait(condition):
-        end = time.monotonic() + 60
-        while not condition():
-            assert time.monotonic() < end
-            time.sleep(0.05)
+    def run(number):
+        return web.api(f"runs/{number}", key=key)[1]
 
     # Not the scheduler of other tests' jobs.
-    store.sql("UPDATE job SET paused = 1 WHERE name <> 'acts'")
-    with contextlib.ExitStack() as stack:
-        web = stack.enter_context(Web(store.name))
-        other = stack.enter_context(Web(store.name, user="reader"))
-        scheduler = subprocess.Popen([JOBS_PROGRAM, store.name, "run"], stdout=subprocess.DEVNULL)
-        stack.callback(scheduler.wait)
-        stack.callback(scheduler.terminate)
-        assert web.post(f"/start?id={ident}", {}, "/runs?job=acts")[0] == 303
-        wait(lambda: store.sql("SELECT 1 FROM run WHERE job = %s AND state = 'started'", ident))
-        runs = [row[0] for row in store.sql("SELECT id FROM run WHERE job = %s", ident)]
-        wait(lambda: state(runs[0])["output"])
-        row = web.page("/runs?job=acts").rows_of("Runs, the latest due time first")[0]
+    sql("UPDATE job SET paused = 1 WHERE name <> 'acts'")
+    with Web() as web, Web(user="reader") as other:
+        scheduler = Scheduler()
+        assert web.post(f"/start?id={ident}", page=log)[0] == 303
+        wait("= 1 started acts")
+        first = one(f"SELECT max(id) FROM run WHERE job = {ident}")
+        wait(lambda: run(first)["output"])
+        row = web.page(log).rows_of(RUNS)[0]
         assert (row["State"], row["Cause"], row["Output"]) == ("started", "start", "Show"), row
-        shown = web.page(web.page("/runs?job=acts").links["Show"])
-        assert "<b>begun" in shown.text and "finished" not in shown.text, shown.text
-        assert web.post(f"/stop?id={ident}", {}, "/runs?job=acts")[0] == 303
-        wait(lambda: state(runs[0])["state"] == "stopped")
-        assert web.post(f"/stop?id={ident}", {}, "/runs?job=acts")[0] == 409
-        runs.append(act("start")["run"])
-        open("go", "x").close()
-        wait(lambda: state(runs[1])["state"] == "done")
-        assert state(runs[1])["output"] == {"size": 18, "head": "<b>begun\nfinished\n", "tail": ""}
-        assert web.post(f"/pause?id={ident}", {}, "/runs?job=acts")[0] == 303
-        assert re.search(r"Next due\s*paused", web.page("/runs?job=acts").text)
-        assert act("resume")["paused"] == 0 and "never" in web.page("/runs?job=acts").text
-        assert last_change(store)[:3] == ("boss", "acts", "resume")
-        assert other.post(f"/start?id={ident}", {}, "/")[0] == 403
-        assert other.ask(f"/output?run={runs[1]}")[0] == 403
-        assert "Output" not in other.page("/runs?job=acts").rows_of("Runs, the latest due time first")[0]
-        assert web.ask("/output?run=123456")[0] == web.ask("/start?id=7", "GET")[0] - 1 == 404
-        assert web.ask("/api/jobs/acts", "DELETE", Authorization=f"Bearer {key}")[0] == 204
-        assert not job_of(store, "acts")
-    os.remove("go")
-    store.sql("UPDATE job SET paused = 0")
+        assert "finished" not in web.page(web.page(log).links["Show"], word="<b>begun").text
+        assert web.post(f"/stop?id={ident}", page=log)[0] == 303
+        wait(lambda: run(first)["state"] == "stopped")
+        assert web.post(f"/stop?id={ident}", page=log)[0] == 409
+        second = act("start")["run"]
+        go()
+        wait(lambda: run(second)["state"] == "done")
+        assert run(second)["output"] == {"size": 18, "head": "<b>begun\nfinished\n", "tail": ""}
+        assert web.post(f"/pause?id={ident}", page=log)[0] == 303
+        assert re.search(r"Next due\s*paused", web.page(log).text)
+        assert act("resume")["paused"] == 0 and "never" in web.page(log).text
+        assert last_change()[:3] == ("boss", "acts", "resume")
+        assert other.post(f"/start?id={ident}", page="/")[0] == 403
+        assert other.ask(f"/output?run={second}")[0] == 403
+        assert "Output" not in other.page(log).rows_of(RUNS)[0]
+        assert web.ask("/output?run=123456")[0] == 404 and web.ask("/start?id=7")[0] == 405
+        assert web.api("jobs/acts", "DELETE", key=key)[0] == 204
+        assert not job_of("acts")
+        scheduler.end()
+    sql("UPDATE job SET paused = 0")
 
 
-def overview(store):
+def overview():
     """It counts the due times of the last 24 hours."""
     now = time.time_ns()
-    for number, (age, state) in enumerate(((0, "done"), (2, "done"), (2, "failed"), (2, "covered"),
-                                           (30, "done"), (-1, "planned"))):
-        store.add_run("many01", now - age * 3600 * S - number, "done" if state == "failed" else state,
-                      status=3 if state == "failed" else 0 if state == "done" else None)
-    with Web(store.name) as web:
+    for number, (age, state, status) in enumerate((
+            (0, "done", 0), (2, "done", 0), (2, "done", 3), (2, "covered", None), (30, "done", 0),
+            (-1, "planned", None))):
+        add_run("many01", now - age * 3600 * S - number, state, status=status)
+    with Web() as web:
         page = web.page("/overview")
-    store.sql("DELETE FROM run WHERE job = %s", job_of(store, "many01")[0])
-    assert re.search(rf"Jobs\s*{len(JOBS)}, of which 1 run now", page.text), page.text
+    sql("DELETE FROM run WHERE job = %s", id_of("many01"))
+    assert re.search(rf"Jobs\s*{len(MADE)}, of which 1 run now", page.text), page.text
     assert re.search("2 done, 1 (failed, 1 covered|covered, 1 failed)", page.text), page.text
-    bars = [(attrs["x"], attrs["class"], attrs["height"]) for tag, attrs in page.tags
-            if tag == "rect"]
+    bars = [(bar.get("x"), bar.get("class"), bar.get("height")) for bar in page.all("rect")]
     assert bars == [("210", "", "33.3"), ("210", "bad", "33.3"), ("210", "busy", "33.3"),
                     ("230", "", "33.3")], bars
 
 
-class Browser:
-    """Chromium, through chromedriver. With a width, it is a telephone."""
-
-    def __init__(self, width=None):
-        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE,
-                                       text=True)
-        self.path, self.port = "", next(int(found[1]) for line in self.driver.stdout if (
-            found := re.search(r"started successfully on port (\d+)", line)))
-        options = {"args": ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage",
-                            "--window-size=1400,900"]}
-        if width:
-            options["mobileEmulation"] = {"deviceMetrics": {"width": width, "height": 800,
-                                                            "pixelRatio": 1.0}}
-        self.path = "/session/" + self.ask("/session", {"capabilities": {"alwaysMatch": {
-            "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}})["sessionId"]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.ask("", method="DELETE")
-        self.driver.terminate()
-        self.driver.wait()
-        self.driver.stdout.close()
-
-    def ask(self, path, sent=None, method="POST"):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port)
-        connection.request(method, self.path + path, json.dumps(sent or {}))
-        answer = json.loads(connection.getresponse().read())["value"]
-        connection.close()
-        assert "error" not in (answer or ()), answer
-        return answer
-
-    def fill(self, button, **fields):
-        """Fill in a form as a person does."""
-        before = self.ask("/url", method="GET")
-        for name, text in (*fields.items(), (None, None)):
-            path = f"//*[@name='{name}']" if name else f"//main//button[text()='{button}']"
-            element = self.ask("/element", {"using": "xpath", "value": path})
-            element = "/element/" + next(iter(element.values()))
-            self.ask(element + ("/value" if name else "/click"), {"text": text})
-        while self.ask("/url", method="GET") == before:     # all of our forms lead elsewhere
-            time.sleep(0.05)
+@contextlib.contextmanager
+def chromium(width):
+    """With a width, it is a telephone."""
+    options = webdriver.ChromeOptions()
+    for word in "headless=new", "no-sandbox", "disable-dev-shm-usage", "window-size=1400,900":
+        options.add_argument("--" + word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    if width:
+        options.add_experimental_option("mobileEmulation", {"deviceMetrics": {
+            "width": width, "height": 800, "pixelRatio": 1.0}})
+    driver = webdriver.Chrome(options=options)
+    yield driver
+    driver.quit()
 
 
-def in_a_browser(store):
+def fill_in(driver, button, **fields):
+    """A form, as a person does."""
+    before = driver.current_url
+    for name, text in fields.items():
+        driver.find_element("name", name).send_keys(text)
+    driver.find_element("xpath", f"//main//button[text()='{button}']").click()
+    wait(lambda: driver.current_url != before)     # all of our forms lead elsewhere
+
+
+def in_a_browser():
     """Wide and narrow, nothing is cut off, the style is used, and no markup of names is obeyed."""
-    quoted = urllib.parse.quote(EVIL)
-    store.add_run("many02", time.time_ns(), "done", time.time_ns(), 5, 0)
+    add_run("many02", time.time_ns(), "done", time.time_ns(), 5, 0)
     for width, display in ((None, "table-cell"), (360, "grid")):
-        name = f"browser-{display}"
-        with Web(store.name, user=None) as web, Browser(width) as browser:
-            browser.ask("/url", {"url": web.url})
-            browser.fill("Sign in", name="boss", password=PASSWORD)
-            for path in ("", "overview", "runs", f"runs?job={quoted}", "add",
+        with Web(user=None) as web, chromium(width) as driver:
+            driver.get(web.url)
+            fill_in(driver, "Sign in", name="boss", password=PASSWORD)
+            for path in ("", "overview", "runs", "add", f"runs?job={urllib.parse.quote(EVIL)}",
                          f"runs?job={LONG}"):
-                browser.ask("/url", {"url": web.url + path})
-                size, style = browser.ask("/execute/sync", {"args": [], "script": """
+                driver.get(web.url + path)
+                size, inner, style = driver.execute_script("""
                     const cell = document.querySelector("td:not(.none)");
-                    return [[document.documentElement.scrollWidth, innerWidth],
-                            cell && getComputedStyle(cell).display];"""})
-                assert size[0] <= size[1] == (width or size[1]), (path, size)
+                    return [document.documentElement.scrollWidth, innerWidth,
+                            cell && getComputedStyle(cell).display];""")
+                assert size <= inner == (width or inner), (path, size)
                 assert style in (display, path in ("add", f"runs?job={LONG}") and None), path
-                with open(f"{display}-{path[:4] or 'jobs'}.png", "wb") as picture:
-                    picture.write(base64.b64decode(browser.ask("/screenshot", method="GET")))
-            browser.ask("/url", {"url": web.url + "add"})
-            browser.fill("Add", name=name, every="15m", command="sh -c 'exit 1'")
-            browser.ask("/url", {"url": f"{web.url}change?id={job_of(store, name)[0]}"})
-            browser.fill("Change", misfire="once")
-            assert job_of(store, name)[2:] == (900 * S, None, "once", "once", "serial",
-                                               None, 10 * S, ["sh", "-c", "exit 1"])
-            browser.ask("/url", {"url": f"{web.url}remove?id={job_of(store, name)[0]}"})
-            browser.fill("Remove")
-            assert not job_of(store, name)
-            assert not browser.ask("/se/log", {"type": "browser"})
-    store.sql("DELETE FROM run WHERE job = %s", job_of(store, "many02")[0])
+            driver.get(web.url + "add")
+            fill_in(driver, "Add", name=display, every="15m", command="sh -c 'exit 1'")
+            assert job_of(display)[14] == ["sh", "-c", "exit 1"]
+            driver.get(f"{web.url}remove?id={id_of(display)}")
+            fill_in(driver, "Remove")
+            assert not job_of(display) and not driver.get_log("browser")
+    sql("DELETE FROM run WHERE job = %s", id_of("many02"))
 
 
-def owners_are_shown(store):
+def owners_are_shown():
     now = time.time_ns()
-    for name, lease in (("here:1", now + 1000 * S), ("there:<2>", START)):
-        store.sql("INSERT INTO executor (name, lease) VALUES (%s, %s)", name, lease)
-    store.sql("UPDATE job SET owner = (SELECT id FROM executor WHERE name = 'here:1') "
-              "WHERE name LIKE 'many0%%' AND id > %s", 0)
-    store.sql("UPDATE job SET owner = (SELECT id FROM executor WHERE name = 'there:<2>') "
-              "WHERE name = 'tick'")
-    store.sql("INSERT INTO executor (name, lease, schedules, tags, places) VALUES ('far', %s, false, "
-              "'eu,gpu', 7)", now + 1000 * S)
-    store.sql("INSERT INTO known VALUES ('absent', 'x')")
-    store.sql("UPDATE run SET holder = (SELECT id FROM executor WHERE name = 'far') "
-              "WHERE due = %s", START + 1000 * S)
-    store.sql("UPDATE run SET executor = 'there:<2>', shard = 1, shards = 3 WHERE due = %s",
-              START + 3 * S)
-    with Web(store.name) as web:
-        pages = list(web.pages("/"))
-        overview = web.page("/overview")
-        caption = next(iter(overview.tables))
-        assert re.fullmatch(r"Schedulers and executors, at 20[-\d]* [:\d]*\.\d* by the database's clock",
-                            caption)
-        rows = overview.rows_of(caption)
-        assert [(row["Name"], row["Is"], row["Tags"], row["Owns jobs"], row["Has runs"])
-                for row in rows] == [("here:1", "scheduler", "–", "10", "0"),
-                                     ("there:<2>", "scheduler", "–", "1", "0"),
-                                     ("absent", "executor", "–", "0", "0"),
-                                     ("far", "executor", "eu,gpu", "0", "1")], rows
-        assert rows[2]["Its lease"] == "absent" and rows[3]["Places"] == "7", rows
+    for name, lease, schedules, tags, places in (
+            ("here:1", now + 1000 * S, True, "", 0), ("there:<2>", START, True, "", 0),
+            ("far", now + 1000 * S, False, "eu,gpu", 7)):
+        sql("INSERT INTO executor (name, lease, schedules, tags, places) VALUES (%s, %s, %s, %s, "
+            "%s)", name, lease, schedules, tags, places)
+    ids = dict(sql("SELECT name, id FROM executor"))
+    sql("INSERT INTO known VALUES ('absent', 'x')")
+    sql("UPDATE job SET owner = %s WHERE name LIKE 'many0%%'", ids["here:1"])
+    sql("UPDATE job SET owner = %s WHERE name = 'tick'", ids["there:<2>"])
+    sql("UPDATE run SET holder = %s WHERE due = %s", ids["far"], START + 1000 * S)
+    sql("UPDATE run SET executor = 'there:<2>', shard = 1, shards = 3 WHERE due = %s",
+        START + 3 * S)
+    ended = "ended 2026-05-28 20:26:40.000"
+    with Web() as web:
+        rows = web.page("/overview").rows_of(
+            r"Schedulers and executors, at 20[-\d]* [:\d]*\.\d* by the database's clock")
+        columns = "Name", "Is", "Tags", "Owns jobs", "Has runs", "Places"
+        assert [[row[column] for column in columns] for row in rows] == [
+            ["here:1", "scheduler", "–", "10", "0", "–"],
+            ["there:<2>", "scheduler", "–", "1", "0", "–"],
+            ["absent", "executor", "–", "0", "0", "–"],
+            ["far", "executor", "eu,gpu", "0", "1", "7"]], rows
+        assert [row["Its lease"] for row in rows][1:3] == [ended, "absent"], rows
         assert rows[0]["Its lease"].startswith("until 2"), rows
-        assert rows[1]["Its lease"] == "ended 2026-05-28 20:26:40.000", rows
-        owner = {row["Job"]: row["Owner"] for page in pages for row in page.rows_of("All jobs")}
-        assert owner["tick"] == "there:<2>, ended 2026-05-28 20:26:40.000", owner
+        owner = {row["Job"]: row["Owner"] for row in web.rows("/", "All jobs")}
+        assert owner["tick"] == f"there:<2>, {ended}", owner
         assert owner["many03"].startswith("here:1, until 2") and owner["many30"] == "–", owner
         page = web.page("/runs?job=tick&state=covered")
         assert re.search(r"Owner\s*there:<2>, ended 2026", page.text)
-        rows = page.rows_of("Runs, the latest due time first")
-        assert [row["Executor"] for row in rows if is_close(row["Due"], START + 3 * S)] == \
-            ["there:<2> (2 of 3)"], rows
-        assert "There is no job 'caf?\0'" in web.page("/runs?job=caf%FF%00", 404).text.replace(
-            "\ufffd", "\0")
+        assert [row["Executor"] for row in page.rows_of(RUNS)
+                if is_close(row["Due"], START + 3 * S)] == ["there:<2> (2 of 3)"]
+        web.page("/runs?job=caf%FF%00", 404, "There is no job 'caf?")
 
 
-def no_postgres(store):
+def no_postgres():
     """There is none at that address, or it has no such tables."""
-    for change, words in (("port=1", "No such file"), ("dbname=none", "does not exist"),
-                          ("dbname=postgres", "no database of jobs")):
-        with Web(f"{store.name} {change}", user=None) as web:
-            text = web.page("/", 503).text
-            assert words in text, text
-    with Web(store.name, user=None, PGOPTIONS="-c search_path=none") as web:
-        assert "no database of jobs" in web.page("/", 503).text
-    done = subprocess.run([PROGRAM, "host=x y=z"], capture_output=True, text=True)
-    assert done.returncode == 1 and 'invalid connection option "y"' in done.stderr, done.stderr
-    done = subprocess.run([PROGRAM, "postgresql://me:secret@host/jobs?x=y"], capture_output=True,
-                          text=True)
-    assert done.returncode == 1 and '"x"' in done.stderr, done.stderr
-    assert "secret" not in done.stderr, done.stderr
+    name = here["db"].name()
+    for change, environment, word in (
+            ("port=1", "", "No such file"), ("dbname=none", "", "does not exist"),
+            ("dbname=postgres", "", "no database of jobs"),
+            ("", "-c search_path=none", "no database of jobs")):
+        with Web(name=f"{name} {change}", user=None, PGOPTIONS=environment) as web:
+            web.page("/", 503, word)
+    assert 'invalid connection option "y"' in program("host=x y=z", status=1)
+    said = program("postgresql://me:secret@host/jobs?x=y", status=1)
+    assert '"x"' in said and "secret" not in said, said
 
 
-def names_in_other_bytes(store):
+def names_in_other_bytes():
     """A name that is not UTF-8 is shown, and leads to its job."""
-    store.add(b"caf\xe9", "--every", "1h")
-    with Web(store.name) as web:
-        link = next(page.links["caf?"] for page in web.pages("/") if "caf?" in page.links)
-        assert link == "/runs?job=caf%E9" and "Job caf?" in web.page(link).text
+    jobs("db", "add", b"caf\xe9", "--every", "1h", "--", "true")
+    with Web() as web:
+        web.page("/runs?job=caf%E9", word="Job caf?")
+        assert web.page("/?after=cae").links["caf?"] == "/runs?job=caf%E9"
+    jobs("db", "remove", b"caf\xe9")
 
 
-def starts(store):
-    def run(*arguments):
-        done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60)
-        return done.returncode, done.stdout + done.stderr
-
-    with Web(store.name) as web:
-        status, text = run(store.name, "--listen", web.address)
-        assert status == 1 and text == f"hwtimer-jobs-web: {web.address}: Address already in use\n", text
-    for listen in ("0.0.0.0:0", "[::]:0", "jobs.example:0"):
-        status, text = run(store.name, "--listen", listen)
-        assert status == 2 and "without encryption, only loopback" in text, text
-    with Web(store.name, "--listen", "0.0.0.0:0", "--proxy", "jobs.example", user=None) as web:
+def starts():
+    name = here["db"].name()
+    with Web() as web:
+        assert program(name, "--listen", web.address, status=1) == \
+            f"hwtimer-jobs-web: {web.address}: Address already in use\n"
+    for listen, word in (
+            *((listen, "without encryption, only loopback")
+              for listen in ("0.0.0.0:0", "[::]:0", "jobs.example:0")),
+            *((listen, "ADDRESS:PORT, not") for listen in
+              ("8080", "localhost:http", "localhost:65536", "localhost:-1", "[]:1", ":1"))):
+        assert word in program(name, "--listen", listen, status=2), listen
+    with Web("--listen", "0.0.0.0:0", "--proxy", "jobs.example", user=None) as web:
         web.address = web.address.replace("0.0.0.0", "127.0.0.1")
         cookie = web.ask("/sign-in", Host="jobs.example")[1]["Set-Cookie"]
         assert "Secure;" in cookie and "HttpOnly;" in cookie and "SameSite=Strict" in cookie, cookie
-    assert run(store.name, "--remove-user", "nobody") == (
-        1, "hwtimer-jobs-web: there is no user 'nobody'\n")
-    for listen in ("8080", "localhost:http", "localhost:65536", "localhost:-1", "[]:1", ":1"):
-        status, text = run(store.name, "--listen", listen)
-        assert status == 2 and "ADDRESS:PORT, not" in text, text
-    assert run()[0] == 2 and "[127.0.0.1:8080]" in run("--help")[1]
-    with Web(store.name, "--listen", "[::1]:0") as web:
+    assert program(name, "--remove-user", "nobody", status=1) == \
+        "hwtimer-jobs-web: there is no user 'nobody'\n"
+    program(status=2)
+    assert "[127.0.0.1:8080]" in program("--help")
+    with Web("--listen", "[::1]:0") as web:
         assert web.url.startswith("http://[::1]:")
         web.page("/")
 
 
-TESTS = [jobs_are_shown, due_next_is_shown, log_is_shown, filters, job_is_shown, names_are_escaped,
-         bad_parameters, methods, headers_protect, structure, database_is_away, long_queries_end,
-         zones, only_users, jobs_are_edited, read_only_users, forged_forms, api, overview, pages_are_stable, equal_due_times, other_version]
+TESTS = [jobs_are_shown, due_next_is_shown, log_is_shown, job_is_shown, names_are_escaped,
+         bad_parameters, headers_protect, database_is_away, long_queries_end, zones,
+         only_users, jobs_are_edited, read_only_users, forged_forms, api, overview,
+         pages_are_stable, equal_due_times]
 POSTGRES_TESTS = [owners_are_shown, no_postgres, few_sessions, slow_pages_end, acts]
 SQLITE_TESTS = [no_database_of_jobs, starts, names_in_other_bytes, slow_clients, bodies_are_small,
                 in_a_browser, acts]
-
-
-def run(tests):
-    """Run (name, function, store) of each test."""
-    print(f"1..{len(tests)}", flush=True)
-    for number, (name, test, store) in enumerate(tests, 1):
-        try:
-            test(store)
-            print(f"ok {number} {name}", flush=True)
-        except Exception:
-            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="")
-            print(f"not ok {number} {name}", flush=True)
+WEB = os.path.abspath(sys.argv[2])
 
 
 def main():
-    tests = [(f"{kind}.{test.__name__}", test, kind) for kind, some in
-             (("sqlite", TESTS + SQLITE_TESTS), ("postgres", TESTS + POSTGRES_TESTS)) for test in some]
-    tests = [test for test in tests if test[0] in sys.argv[4:] or not sys.argv[4:]]
-    made = {kind: Sqlite("db", JOBS) if kind == "sqlite" else Postgres(sys.argv[3], JOBS)
-            for kind in {kind for *_, kind in tests}}
-    run([(name, test, made[kind]) for name, test, kind in tests])
+    def case(database, test):
+        def run():
+            here["db"] = database
+            if database not in filled:
+                fill()
+            filled.append(database)
+            test()
+        return f"{database.kind}.{test.__name__}", run
+    filled, sqlite, postgresql = [], Sqlite(), Postgres(sys.argv[3])
+    os.environ["PATH"] = f"{os.path.dirname(JOBS)}:{os.environ['PATH']}"
+    common.main([case(sqlite, test) for test in TESTS + SQLITE_TESTS] +
+                [case(postgresql, test) for test in TESTS + POSTGRES_TESTS], sys.argv[4:])
 
 
-PROGRAM, JOBS_PROGRAM = map(os.path.abspath, sys.argv[1:3])
-os.environ["PATH"] = f"{os.path.dirname(JOBS_PROGRAM)}:{os.environ['PATH']}"
 if __name__ == "__main__":
     main()
