@@ -89,6 +89,8 @@
 #define IDLE_MS		"5000"
 /* A holder that has no row. */
 #define NOBODY		"CAST('00000000-0000-0000-0000-000000000000' AS uuid)"
+/* A run of this scheduler's: for each run one look, whatever the planner thinks of the tables. */
+#define MINE		"(SELECT owner FROM job AS its WHERE its.id = run.job) = " ME
 /* The condition of indices. */
 #define OF_DEAD		"holder IN (SELECT id FROM executor WHERE lease = 0)"
 #define HASHED(token)	"encode(sha256(convert_to(" token ", 'UTF8')), 'hex')"
@@ -188,7 +190,7 @@ static const char *const queries[QUERIES] = {
 	/* A job may have lost its route since. */
 	[EACH_OFFERED] = "SELECT run.id, run.job, shard, shards, coalesce(executor, ''),"
 		" coalesce(route, 'first'), tags FROM run JOIN job ON job.id = job"
-		" WHERE holder IS NOT NULL AND " OPEN " AND state = 'planned' AND owner = " ME
+		" WHERE holder IS NOT NULL AND " OPEN " AND state = 'planned' AND " MINE
 		" AND NOT EXISTS (SELECT FROM executor WHERE id = holder) ORDER BY due, run.id",
 	[EACH_CANDIDATE] = "SELECT " EXECUTOR_COLUMNS " FROM executor"
 		" WHERE NOT schedules AND places > 0 AND lease > now_ns() ORDER BY name, id",
@@ -202,8 +204,8 @@ static const char *const queries[QUERIES] = {
 		" SELECT job, due, due, cause, state, follows, event, CAST($1 AS uuid), CAST($2 AS text),"
 		" CAST($3 AS bigint), CAST($4 AS bigint) FROM run"
 		" WHERE id = $5",
-	[EACH_HELD] = "SELECT " PLANNED_COLUMNS " FROM run JOIN job ON job.id = job"
-		" WHERE holder IS NOT NULL AND holder <> " ME " AND " OPEN " AND owner = " ME,
+	[EACH_HELD] = "SELECT " PLANNED_COLUMNS " FROM run"
+		" WHERE holder IS NOT NULL AND holder <> " ME " AND " OPEN " AND " MINE,
 	[COVER_HELD] = "UPDATE run SET stop = 2, state = CASE state WHEN 'planned' THEN 'covered'"
 		" ELSE state END, ended = CASE state WHEN 'planned' THEN now_ns() ELSE ended END"
 		" WHERE id IN (SELECT id FROM run WHERE job = $1 AND holder IS NOT NULL"
@@ -568,12 +570,16 @@ static bool dial(void)
 	return true;
 }
 
-/* Set up the session of a scheduler: its id, and when PostgreSQL gives it up. */
+/*
+ * Set up the session of a scheduler: its id, and when PostgreSQL gives it up. Statements are planned
+ * when they are prepared, perhaps while the tables are empty: they are to use indexes nevertheless.
+ */
 static void set_session(void)
 {
-	char sql[224];
+	char sql[272];
 
 	snprintf(sql, sizeof(sql), DURABLE "LISTEN jobs; SET jobs.scheduler = '%s';"
+		 "SET enable_seqscan = off; SET jit = off;"
 		 "SET idle_in_transaction_session_timeout = %lld; SET statement_timeout = %lld",
 		 me, lease / 3 / NS_PER_MS, lease / NS_PER_MS);
 	PQclear(execute(sql));
