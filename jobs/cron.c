@@ -17,8 +17,6 @@ static const char months[][4] = {
 
 static const char weekdays[][4] = { "sun", "mon", "tue", "wed", "thu", "fri", "sat" };
 
-enum { SECONDS, MINUTES, HOURS, DAYS, MONTHS, WEEKDAYS, YEARS, FIELDS };
-
 static const struct field {
 	const char	*name;
 	int		first, last;
@@ -67,15 +65,8 @@ static int value(const struct field *f, const char **p)
 	return number(p);
 }
 
-/* The values that match, of the field that is parsed. */
-struct matches {
-	bool	set[CRON_YEARS];	/* values after the first one of the field */
-	bool	last_day;
-	__u8	nth[7];
-};
-
 /* Parse what follows the day of the week @day: #N or L. Returns false if there is neither. */
-static bool parse_nth(const struct field *f, const char **p, int day, struct matches *m)
+static bool parse_nth(const struct field *f, const char **p, int day, struct cron *c)
 {
 	int n = 0;
 
@@ -86,11 +77,11 @@ static bool parse_nth(const struct field *f, const char **p, int day, struct mat
 	else if (**p != 'L' && **p != 'l')
 		return false;
 	++*p;
-	m->nth[day % 7] |= 1 << n;
+	c->nth[day % 7][n] = true;
 	return true;
 }
 
-static bool parse_term(const struct field *f, const char **p, struct matches *m, char *why,
+static bool parse_term(const struct field *f, const char **p, struct cron *c, char *why,
 		       size_t size)
 {
 	bool any = **p == '*' || (**p == '?' && (f == &fields[DAYS] || f == &fields[WEEKDAYS]));
@@ -101,11 +92,11 @@ static bool parse_term(const struct field *f, const char **p, struct matches *m,
 		++*p;
 	} else if (f == &fields[DAYS] && (**p == 'L' || **p == 'l')) {
 		++*p;
-		m->last_day = true;
+		c->last_day = true;
 		special = true;
 	} else {
 		from = value(f, p);
-		special = parse_nth(f, p, from, m);
+		special = parse_nth(f, p, from, c);
 		if (**p == '-' && !special) {
 			++*p;
 			to = value(f, p);
@@ -136,31 +127,19 @@ static bool parse_term(const struct field *f, const char **p, struct matches *m,
 	if (to < from)
 		to += f->number;
 	for (; from <= to && !special; from += step)
-		m->set[(from - f->first) % f->number] = true;
+		c->set[f - fields][(from - f->first) % f->number] = true;
 	return true;
 }
 
-static bool parse_field(const struct field *f, const char *word, struct matches *m, char *why,
+static bool parse_field(const struct field *f, const char *word, struct cron *c, char *why,
 			size_t size)
 {
-	while (parse_term(f, &word, m, why, size)) {
+	while (parse_term(f, &word, c, why, size)) {
 		if (!*word)
 			return true;
 		word++;
 	}
 	return false;
-}
-
-/* The set of up to 64 values from @from on, as bits from @shift on. */
-static __u64 bits(const struct matches *m, int from, int shift)
-{
-	__u64 set = 0;
-	int i;
-
-	for (i = from; i < CRON_YEARS && i - from + shift < 64; i++)
-		if (m->set[i])
-			set |= 1ULL << (i - from + shift);
-	return set;
 }
 
 static bool unrestricted(const char *word)
@@ -182,24 +161,8 @@ static int split(char *text, char *words[FIELDS])
 	return count;
 }
 
-static void cron_fill(struct cron *c, const struct matches *m)
-{
-	size_t i;
-
-	*c = (struct cron){
-		.seconds = bits(&m[SECONDS], 0, 0), .minutes = bits(&m[MINUTES], 0, 0),
-		.hours = bits(&m[HOURS], 0, 0), .days = bits(&m[DAYS], 0, 1),
-		.months = bits(&m[MONTHS], 0, 1), .weekdays = bits(&m[WEEKDAYS], 0, 0),
-		.last_day = m[DAYS].last_day,
-	};
-	for (i = 0; i < G_N_ELEMENTS(c->years); i++)
-		c->years[i] = bits(&m[YEARS], 64 * i, 0);
-	memcpy(c->nth, m[WEEKDAYS].nth, sizeof(c->nth));
-}
-
 bool cron_parse(struct cron *c, const char *text, char *why, size_t size)
 {
-	struct matches m[FIELDS] = { };
 	char *words[FIELDS] = { }, *copy;
 	int count, i, skipped;
 	bool good = false;
@@ -214,11 +177,10 @@ bool cron_parse(struct cron *c, const char *text, char *why, size_t size)
 		goto out;
 	}
 	skipped = count == 5;
-	m[SECONDS].set[0] = skipped;
+	*c = (struct cron){ .set[SECONDS][0] = skipped };
 	for (i = 0; i < count; i++)
-		if (!parse_field(&fields[skipped + i], words[i], &m[skipped + i], why, size))
+		if (!parse_field(&fields[skipped + i], words[i], c, why, size))
 			goto out;
-	cron_fill(c, m);
 	c->every_year = count < FIELDS;
 	c->every_day = unrestricted(words[DAYS - skipped]);
 	c->every_weekday = unrestricted(words[WEEKDAYS - skipped]);
@@ -229,11 +191,6 @@ out:
 	return good;
 }
 
-static bool in_set(__u64 set, int n)
-{
-	return set >> n & 1;
-}
-
 static int days_of_month(const struct tm *tm)
 {
 	return g_date_get_days_in_month(tm->tm_mon + 1, tm->tm_year + 1900);
@@ -241,10 +198,10 @@ static int days_of_month(const struct tm *tm)
 
 static bool weekday_matches(const struct cron *c, const struct tm *tm)
 {
-	__u8 nth = c->nth[tm->tm_wday];
+	const bool *nth = c->nth[tm->tm_wday];
 
-	return in_set(c->weekdays, tm->tm_wday) || in_set(nth, (tm->tm_mday + 6) / 7) ||
-		(in_set(nth, 0) && tm->tm_mday + 7 > days_of_month(tm));
+	return c->set[WEEKDAYS][tm->tm_wday] || nth[(tm->tm_mday + 6) / 7] ||
+		(nth[0] && tm->tm_mday + 7 > days_of_month(tm));
 }
 
 static bool day_matches(const struct cron *c, const struct tm *tm)
@@ -252,12 +209,12 @@ static bool day_matches(const struct cron *c, const struct tm *tm)
 	int year = tm->tm_year + 1900 - CRON_FIRST_YEAR;
 	bool day, weekday;
 
-	if (!c->every_year && (year < 0 || year >= CRON_YEARS ||
-			       !in_set(c->years[year / 64], year % 64)))
+	if (!c->every_year && (year < 0 || year >= CRON_YEARS || !c->set[YEARS][year]))
 		return false;
-	if (!in_set(c->months, tm->tm_mon + 1))
+	if (!c->set[MONTHS][tm->tm_mon])
 		return false;
-	day = in_set(c->days, tm->tm_mday) || (c->last_day && tm->tm_mday == days_of_month(tm));
+	day = c->set[DAYS][tm->tm_mday - 1] ||
+		(c->last_day && tm->tm_mday == days_of_month(tm));
 	weekday = weekday_matches(c, tm);
 	return c->every_day || c->every_weekday ? day && weekday : day || weekday;
 }
@@ -267,11 +224,11 @@ static long no_match(const struct cron *c, const struct tm *tm)
 {
 	if (!day_matches(c, tm))
 		return DAY - (tm->tm_hour * 3600 + tm->tm_min * 60 + tm->tm_sec);
-	if (!in_set(c->hours, tm->tm_hour))
+	if (!c->set[HOURS][tm->tm_hour])
 		return 3600 - (tm->tm_min * 60 + tm->tm_sec);
-	if (!in_set(c->minutes, tm->tm_min))
+	if (!c->set[MINUTES][tm->tm_min])
 		return 60 - tm->tm_sec;
-	return !in_set(c->seconds, tm->tm_sec);
+	return !c->set[SECONDS][tm->tm_sec];
 }
 
 /* Returns the first match from @t on, before @end; -1: there is none. They are as a clock shows. */

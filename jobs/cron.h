@@ -28,15 +28,15 @@
 #include <time.h>
 
 #include <glib.h>
-#include <linux/types.h>
 
 #define CRON_FIRST_YEAR	1970
 #define CRON_YEARS	130
 
+enum { SECONDS, MINUTES, HOURS, DAYS, MONTHS, WEEKDAYS, YEARS, FIELDS };
+
 struct cron {
-	__u64	seconds, minutes, hours, days, months, weekdays;	/* bit n: n matches */
-	__u64	years[CRON_YEARS / 64 + 1];	/* since CRON_FIRST_YEAR */
-	__u8	nth[7];			/* of each weekday: bit n: the nth; bit 0: the last */
+	bool	set[FIELDS][CRON_YEARS];	/* does it match? from the first value on */
+	bool	nth[7][6];		/* of each weekday: the nth; 0: the last */
 	bool	last_day;		/* of the month */
 	bool	every_year, every_day, every_weekday;	/* not restricted */
 	bool	by_clock;			/* due whenever the clock shows this time */
