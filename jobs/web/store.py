@@ -11,7 +11,7 @@ import urllib.parse
 
 QUERY_S = 5         # how long a page may use the database
 BUSY_S = 1          # how long it waits for a lock
-VERSION = 2         # SCHEMA_VERSION in store_db.h
+VERSION = 2         # SCHEMA_VERSION in schema.h
 NO_USERS = "There are no users yet: hwtimer-jobs-web DB --add-user NAME adds one."
 TOO_LONG = f"This takes longer than {QUERY_S} s. One job's runs may take less."
 
