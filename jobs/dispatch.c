@@ -4,7 +4,6 @@
  * a place in memory, too. An executor that goes meanwhile leaves its runs to the next call.
  */
 #include <err.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -13,35 +12,32 @@
 #include "dispatch.h"
 #include "store.h"
 
-/* The same executors twice: for the store, and for route_next(). */
-static struct executor_row *rows;
+/* A run that is to be assigned. */
+struct offer {
+	__s64		run, job;
+	__s64		shard, shards;	/* shards: NEVER: it was not assigned yet */
+	const char	*executor;	/* that had it, or "" */
+	const char	*route, *tags;
+};
+
 static struct candidate *all;
 static int n;
 
-static void forget_candidates(void)
-{
-	for (; n; n--) {
-		g_free((char *)rows[n - 1].id);
-		g_free((char *)rows[n - 1].name);
-		g_free((char *)rows[n - 1].tags);
-	}
-}
-
 static void read_candidates(void)
 {
-	struct executor_row row;
-
-	forget_candidates();
-	for (; store_each_candidate(&row); n++) {
-		rows = g_realloc_n(rows, n + 1, sizeof(*rows));
-		all = g_realloc_n(all, n + 1, sizeof(*all));
-		rows[n] = (struct executor_row){
-			.id = g_strdup(row.id), .name = g_strdup(row.name),
-			.tags = g_strdup(row.tags),
-		};
+	for (; n; n--) {
+		g_free((char *)all[n - 1].id);
+		g_free((char *)all[n - 1].name);
+		g_free((char *)all[n - 1].tags);
+	}
+	for (; store_each(EACH_CANDIDATE); n++) {
+		all = g_renew(struct candidate, all, n + 1);
 		all[n] = (struct candidate){
-			.name = rows[n].name, .tags = rows[n].tags, .silent = row.silent,
-			.room = row.places - row.runs,
+			.id = g_strdup(store_text(EACH_CANDIDATE, 0)),
+			.name = g_strdup(store_text(EACH_CANDIDATE, 1)),
+			.tags = g_strdup(store_text(EACH_CANDIDATE, 2)),
+			.room = store_int(EACH_CANDIDATE, 3) - store_int(EACH_CANDIDATE, 4),
+			.silent = store_int(EACH_CANDIDATE, 6),
 		};
 	}
 }
@@ -49,7 +45,7 @@ static void read_candidates(void)
 /* Read which executors had the job's last runs; the last one to @latest. */
 static void read_used(__s64 job, char **latest)
 {
-	__s64 used, last, greatest = 0;
+	__s64 last, greatest = 0;
 	const char *name;
 	int i;
 
@@ -57,7 +53,9 @@ static void read_used(__s64 job, char **latest)
 		all[i].used = 0;
 		all[i].last = 0;
 	}
-	while (store_each_used(job, &name, &used, &last)) {
+	while (store_each(EACH_USED, N(job))) {
+		name = store_text(EACH_USED, 0);
+		last = store_int(EACH_USED, 2);
 		if (last > greatest) {
 			greatest = last;
 			g_free(*latest);
@@ -66,10 +64,18 @@ static void read_used(__s64 job, char **latest)
 		for (i = 0; i < n; i++) {
 			if (strcmp(all[i].name, name))
 				continue;
-			all[i].used = used;
+			all[i].used = store_int(EACH_USED, 1);
 			all[i].last = last;
 		}
 	}
+}
+
+/* Let this executor have the run; or, as @q says, one more for its due time. */
+static void give(enum query q, __s64 run, struct candidate *to, __s64 shard, __s64 shards)
+{
+	to->room--;
+	store_write(q, S(to->id), S(to->name), N(shard), N(shards), N(run));
+	db->wake(to->id);
 }
 
 static void assign(const struct offer *offer, enum route route)
@@ -85,10 +91,8 @@ static void assign(const struct offer *offer, enum route route)
 		read_used(offer->job, &latest);
 	to = route_next(route, all, n, offer->tags, offer->job, latest, random);
 	g_free(latest);
-	if (to < 0)
-		return;
-	all[to].room--;
-	store_assign(offer->run, &rows[to], offer->shard, offer->shards);
+	if (to >= 0)
+		give(ASSIGN, offer->run, &all[to], offer->shard, offer->shards);
 }
 
 /* Each executor gets a run. */
@@ -102,22 +106,25 @@ static void broadcast(const struct offer *offer)
 	for (i = 0; i < n; i++) {
 		if (!has_tags(&all[i], offer->tags))
 			continue;
-		all[i].room--;
-		if (shard)
-			store_add_shard(offer->run, &rows[i], shard, shards);
-		else
-			store_assign(offer->run, &rows[i], shard, shards);
+		give(shard ? ADD_SHARD : ASSIGN, offer->run, &all[i], shard, shards);
 		shard++;
 	}
 }
 
 void dispatch(void)
 {
+	const enum query q = EACH_OFFERED;
 	bool first = true;
 	struct offer offer;
 	enum route route;
 
-	while (store_each_offered(&offer)) {
+	while (store_each(q)) {
+		offer = (struct offer){
+			.run = store_int(q, 0), .job = store_int(q, 1),
+			.shard = store_int(q, 2), .shards = store_int(q, 3),
+			.executor = store_text(q, 4), .route = store_text(q, 5),
+			.tags = store_text(q, 6),
+		};
 		if (first)
 			read_candidates();
 		first = false;

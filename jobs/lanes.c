@@ -28,56 +28,36 @@
 static struct lane {
 	const char	*name;
 	unsigned int	places, busy;
-	struct job	*first, *last;	/* jobs that wait for a place */
+	GQueue		waiting;	/* jobs, for a place */
 } lanes[] = { { .name = "fast" }, { .name = "slow" }, { .places = UINT_MAX } };
 
 /* In the last one "run" means that executors hold the run. */
 enum { FAST, SLOW, OFFERED };
 
 static struct lane_options options;
-static struct job *to_launch;
+static GQueue to_launch;
 static int epoll_fd;
 static char *cgroup_pattern;	/* of the control groups of runs; NULL: they have none */
 static GPtrArray *cgroups_left;	/* which are to be removed */
 static struct hwtimer *timers;
 
-struct run *run_new(const struct planned *planned)
+void runs_insert(GQueue *runs, struct run *run)
 {
-	struct run *run = calloc(1, sizeof(*run));
-
-	if (!run)
-		err(1, "run");
-	run->id = planned->run;
-	run->due = planned->due;
-	run->start = planned->due;
-	run->why = planned->why;
-	run->shard = planned->shard;
-	run->shards = planned->shards;
-	return run;
-}
-
-void runs_insert(struct runs *runs, struct run *run)
-{
-	struct run **at = &runs->first;
+	GList *before = runs->tail;
 
 	/* Nearly always it is the last one. */
-	if (runs->first && runs->last->start <= run->start)
-		at = &runs->last->next;
-	while (*at && (*at)->start <= run->start)
-		at = &(*at)->next;
-	run->next = *at;
-	*at = run;
-	if (!run->next)
-		runs->last = run;
+	while (before && ((struct run *)before->data)->start > run->start)
+		before = before->prev;
+	g_queue_insert_after(runs, before, run);
 }
 
-struct run *runs_take(struct runs *runs)
+bool runs_have(const GQueue *runs, __s64 id)
 {
-	struct run *run = runs->first;
+	GList *at;
 
-	if (run)
-		runs->first = run->next;
-	return run;
+	for (at = runs->head; at && ((struct run *)at->data)->id != id; at = at->next)
+		;
+	return at;
 }
 
 /* Write @text to a file of a control group. */
@@ -182,17 +162,13 @@ static void queue(struct job *job)
 {
 	bool slow;
 
-	if (job->lane || !job->waiting.first)
+	if (job->lane || !job->waiting.length)
 		return;
-	slow = !job->routed && store_slow_runs(job->id, store_now() - options.slow_within,
-					       options.slow_time) > options.slow_runs;
+	slow = !job->routed && store_number(SLOW_RUNS, N(job->row.id),
+					    N(db->now() - options.slow_within),
+					    N(options.slow_time)) > options.slow_runs;
 	job->lane = &lanes[job->routed ? OFFERED : slow ? SLOW : FAST];
-	job->next = NULL;
-	if (job->lane->first)
-		job->lane->last->next = job;
-	else
-		job->lane->first = job;
-	job->lane->last = job;
+	g_queue_push_tail(&job->lane->waiting, job);
 }
 
 bool lanes_is_held(const struct job *job)
@@ -204,15 +180,15 @@ void lanes_cover(struct job *job)
 {
 	struct run *run;
 
-	while ((run = runs_take(&job->waiting))) {
+	while ((run = g_queue_pop_head(&job->waiting))) {
 		store_ended(run->id, "covered", NEVER, NEVER);
-		free(run);
+		g_free(run);
 	}
 	if (!job->running || job->ending)
 		return;
 	job->ending = "covered";
 	if (lanes_is_held(job))
-		store_cover_held(job->id);
+		store_write(COVER_HELD, N(job->row.id));
 	else
 		kill_run(job);
 }
@@ -230,7 +206,7 @@ static void set_limit(struct job *job)
 	else
 		ret = hwtimer_schedule(timers, left, (uintptr_t)job | LANES_LIMIT, &job->limit);
 	if (ret < 0)
-		errx(1, "job '%s': its limit: %s", job->name, strerror(-ret));
+		errx(1, "job '%s': its limit: %s", job->row.name, strerror(-ret));
 }
 
 static bool has_ended(const struct job *job)
@@ -246,7 +222,7 @@ void lanes_end(struct job *job, const char *state)
 		return;
 	job->ending = state;
 	kill(-job->pid, SIGTERM);
-	job->deadline = clock_ns(CLOCK_MONOTONIC) + job->grace;
+	job->deadline = clock_ns(CLOCK_MONOTONIC) + job->row.grace;
 	set_limit(job);
 }
 
@@ -274,27 +250,27 @@ static void drop_stale(struct job *job)
 	__s64 stale = clock_ns(CLOCK_MONOTONIC) - options.window;
 	struct run *run;
 
-	if (job->misfire == MISFIRE_ALL)
+	if (job->row.misfire == MISFIRE_ALL)
 		return;
-	while ((run = job->waiting.first) && run->why == WHY_SCHEDULE && run->next &&
-	       run->queued < stale) {
-		runs_take(&job->waiting);
+	while (job->waiting.length > 1 && (run = job->waiting.head->data)->queued < stale &&
+	       run->why == WHY_SCHEDULE) {
+		g_queue_pop_head(&job->waiting);
 		job->missed = store_skipped(run->id, job->missed);
-		free(run);
+		g_free(run);
 	}
 }
 
 void lanes_due(struct job *job, struct run *run)
 {
-	if (job->running || job->waiting.first) {
+	if (job->running || job->waiting.length) {
 		/* A retry is of an earlier run than what covers that. */
-		if (job->block == BLOCK_DISCARD ||
-		    (job->block == BLOCK_COVER && run->why == WHY_RETRY)) {
+		if (job->row.block == BLOCK_DISCARD ||
+		    (job->row.block == BLOCK_COVER && run->why == WHY_RETRY)) {
 			store_ended(run->id, "discarded", NEVER, NEVER);
-			free(run);
+			g_free(run);
 			return;
 		}
-		if (job->block == BLOCK_COVER)
+		if (job->row.block == BLOCK_COVER)
 			lanes_cover(job);
 	}
 	run->queued = clock_ns(CLOCK_MONOTONIC);
@@ -319,7 +295,7 @@ static char **environment_of(const struct job *job)
 	snprintf(total, sizeof(total), "%lld", run->shards);
 	for (i = 0; i < ARRAY_SIZE(ours); i++)
 		environment = g_environ_unsetenv(environment, ours[i]);
-	environment = g_environ_setenv(environment, "JOBS_NAME", job->name, true);
+	environment = g_environ_setenv(environment, "JOBS_NAME", job->row.name, true);
 	environment = g_environ_setenv(environment, "JOBS_DUE", due, true);
 	environment = g_environ_setenv(environment, "JOBS_INDEX", index, true);
 	environment = g_environ_setenv(environment, "JOBS_TOTAL", total, true);
@@ -333,21 +309,20 @@ static int fill(struct lane *lane)
 	int offered = 0;
 	bool ok;
 
-	while (lane->busy < lane->places && lane->first && offered < OFFER_MAX) {
-		job = lane->first;
-		lane->first = job->next;
+	while (lane->busy < lane->places && lane->waiting.length && offered < OFFER_MAX) {
+		job = g_queue_pop_head(&lane->waiting);
 		drop_stale(job);
 		job->missed = 0;
-		job->running = runs_take(&job->waiting);
+		job->running = g_queue_pop_head(&job->waiting);
 		/* Its runs may have been forgotten, as somebody changed it. */
 		if (!job->running)
 			ok = false;
 		else if (lane == &lanes[OFFERED])
-			ok = store_offer(job->running->id);
+			ok = store_write(OFFER, N(job->running->id));
 		else
-			ok = store_started(job->running->id, lane->name);
+			ok = store_write(STARTED, S(lane->name), N(job->running->id));
 		if (!ok) {
-			free(job->running);
+			g_free(job->running);
 			job->running = NULL;
 			job->lane = NULL;
 			queue(job);
@@ -362,8 +337,7 @@ static int fill(struct lane *lane)
 			continue;
 		}
 		job->environment = environment_of(job);
-		job->next = to_launch;
-		to_launch = job;
+		g_queue_push_tail(&to_launch, job);
 	}
 	return offered;
 }
@@ -380,7 +354,7 @@ static void free_running(struct job *job)
 {
 	g_strfreev(job->environment);
 	job->environment = NULL;
-	free(job->running);
+	g_free(job->running);
 	job->running = NULL;
 	job->lane->busy--;
 	job->lane = NULL;
@@ -414,28 +388,17 @@ static void finish(struct job *job, const char *state, __s64 took, int status)
 	lanes_let_go(job);
 }
 
-/* The job does not wait for a place any more. */
-static void unqueue(struct job *job)
-{
-	struct job **at, *before = NULL;
-
-	for (at = &job->lane->first; *at != job; at = &before->next)
-		before = *at;
-	*at = job->next;
-	if (job->lane->last == job)
-		job->lane->last = before;
-}
-
-void lanes_hold(struct job *job, const struct planned *planned)
+void lanes_hold(struct job *job, struct run *run)
 {
 	if (job->running) {
 		if (lanes_is_held(job) && job->ending)
-			store_cover_held(job->id);
+			store_write(COVER_HELD, N(job->row.id));
+		g_free(run);
 		return;
 	}
 	if (job->lane)
-		unqueue(job);
-	job->running = run_new(planned);
+		g_queue_remove(&job->lane->waiting, job);
+	job->running = run;
 	job->ending = NULL;
 	job->lane = &lanes[OFFERED];
 	job->lane->busy++;
@@ -443,11 +406,7 @@ void lanes_hold(struct job *job, const struct planned *planned)
 
 bool lanes_have(const struct job *job, __s64 id)
 {
-	const struct run *run;
-
-	for (run = job->waiting.first; run && run->id != id; run = run->next)
-		;
-	return run || (job->running && job->running->id == id);
+	return runs_have(&job->waiting, id) || (job->running && job->running->id == id);
 }
 
 static void __attribute__((noreturn)) be_child(const struct job *job, pid_t scheduler, int out)
@@ -462,6 +421,8 @@ static void __attribute__((noreturn)) be_child(const struct job *job, pid_t sche
 	setpgid(0, 0);
 	if (job->cgroup)
 		cgroup_write(job->cgroup, "cgroup.procs", "0");
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGINT, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
@@ -474,7 +435,7 @@ static void __attribute__((noreturn)) be_child(const struct job *job, pid_t sche
 	if (job->script)
 		file = script_file(job->script);
 	execvpe(file, job->argv, job->environment);
-	warn("job '%s': %s", job->name, job->argv[0]);
+	warn("job '%s': %s", job->row.name, job->argv[0]);
 	_exit(NOT_RUN);
 }
 
@@ -492,15 +453,15 @@ static bool launch(struct job *job)
 	if (out >= 0)
 		close(out);
 	if (job->pid < 0) {
-		warn("job '%s': fork", job->name);
+		warn("job '%s': fork", job->row.name);
 		return false;
 	}
 	setpgid(job->pid, job->pid);	/* here and in the child, whichever runs first */
 	job->pidfd = pidfd_open(job->pid, 0);
 	if (job->pidfd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, job->pidfd, &event))
 		err(1, "pidfd_open");
-	if (job->longest != NEVER) {
-		job->deadline = job->launched + job->longest;
+	if (job->row.timeout != NEVER) {
+		job->deadline = job->launched + job->row.timeout;
 		set_limit(job);
 	}
 	return true;
@@ -511,10 +472,10 @@ int lanes_launch(void)
 	struct job *job;
 	int failed = 0;
 
-	while ((job = to_launch)) {
-		if (!store_owned())
+	while (to_launch.length) {
+		if (!db->owned())
 			return -1;
-		to_launch = job->next;
+		job = g_queue_pop_head(&to_launch);
 		if (launch(job))
 			continue;
 		cgroup_forget(job);
@@ -525,23 +486,16 @@ int lanes_launch(void)
 	return failed;
 }
 
-static void forget_queue(struct lane *lane)
-{
-	for (; lane->first; lane->first = lane->first->next)
-		lane->first->lane = NULL;
-}
-
 void lanes_forget(void)
 {
 	struct job *job;
+	int i;
 
-	forget_queue(&lanes[FAST]);
-	forget_queue(&lanes[SLOW]);
-	forget_queue(&lanes[OFFERED]);
-	while ((job = to_launch)) {
-		to_launch = job->next;
+	for (i = FAST; i <= OFFERED; i++)
+		while ((job = g_queue_pop_head(&lanes[i].waiting)))
+			job->lane = NULL;
+	while ((job = g_queue_pop_head(&to_launch)))
 		free_running(job);
-	}
 }
 
 void lanes_kill(struct job *job)

@@ -15,47 +15,25 @@
 #include "output.h"
 #include "store.h"
 
-struct run {
-	struct run	*next;
-	__s64		id;
-	__s64		due;
-	__s64		shard, shards;	/* which part it does, of how many */
-	__s64		start;	/* when it is to start: due, and the jitter */
-	enum why	why;
-	__s64		queued;	/* CLOCK_MONOTONIC, since when it waits */
-};
-
-/* Runs, in the order in which they are to start. */
-struct runs {
-	struct run	*first, *last;
-};
-
 struct lane;
 
 /* A job that has runs: planned, waiting or running. */
 struct job {
-	__s64		id;
-	char		*name;
+	struct job_row	row;		/* of its texts only the name */
 	char		**argv;
 	char		*script;	/* what is run with the arguments; or NULL: argv[0] is */
 	struct schedule	schedule;
-	enum misfire	misfire;
-	enum block	block;
-	__s64		longest, grace;	/* timeout and grace of struct job_row */
 	bool		routed;		/* its runs are offered to executors */
-	__s64		jitter;
-	__s64		version;	/* of struct job_row, as of which these are */
 
 	/* used by sched.c */
-	struct runs	planned;
+	GQueue		planned;	/* runs, in the order in which they are to start */
 	hwtimer_id	timeout;	/* for the first planned run; 0: none */
 	unsigned int	seen;		/* number of the reading in which its run was held */
 
 	/* used by lanes.c */
-	struct runs	waiting;	/* due runs that wait for a place */
+	GQueue		waiting;	/* due runs that wait for a place, in the same order */
 	struct run	*running;
 	struct lane	*lane;		/* lane in which it waits or runs; or NULL */
-	struct job	*next;		/* in the lane's queue, or in to_launch */
 	__s64		missed;		/* the last row that drop_stale() wrote, or 0 */
 	const char	*ending;	/* state of the run that is being ended; or NULL */
 	__s64		deadline;	/* CLOCK_MONOTONIC, when to end or kill the run; or NEVER */
@@ -70,15 +48,14 @@ struct job {
 
 struct lane_options {
 	__s64		window;		/* what waits for longer gives way to a later run */
-	unsigned int	fast_places, slow_places;
+	__s64		fast_places, slow_places;
 	__s64		slow_time;	/* a run that takes longer is slow */
 	__s64		slow_runs;	/* a job with more slow runs ... */
 	__s64		slow_within;	/* ... within this time is on the slow lane */
 };
 
-struct run *run_new(const struct planned *planned);
-void runs_insert(struct runs *runs, struct run *run);
-struct run *runs_take(struct runs *runs);
+void runs_insert(GQueue *runs, struct run *run);
+bool runs_have(const GQueue *runs, __s64 id);
 
 /*
  * Adds pidfds of children to the epoll set @epoll_fd, with their struct job as data. In events of
@@ -113,10 +90,10 @@ void lanes_limit(struct job *job);
 void lanes_cover(struct job *job);
 
 /*
- * Executors hold a run of this job, of which @planned is one row: no other may begin.
+ * Executors hold a run of this job, of which @run is one row: no other may begin.
  * lanes_is_held(): has that been said? lanes_let_go(): they do not any more.
  */
-void lanes_hold(struct job *job, const struct planned *planned);
+void lanes_hold(struct job *job, struct run *run);
 bool lanes_is_held(const struct job *job);
 void lanes_let_go(struct job *job);
 /* Does the job wait or run for this row? */

@@ -9,8 +9,8 @@
  *	cron.[ch]	cron expressions
  *	due.[ch]	when a job is due next, and what becomes of that
  *	times.[ch]	durations, clocks
- *	store.[ch]	the database; store_db.h: what differs between store_sqlite.c, and
- *			store_pg.c with schema_pg.h; schema.h: tables, and what follows from a run
+ *	store.[ch]	the database; what differs is in store_sqlite.c, and in store_pg.c with
+ *			schema_pg.h; schema.h: tables, and what follows from a run
  *	route.[ch]	which executor gets a run; dispatch.[ch]: runs are assigned
  *	lanes.[ch]	running commands: lanes, and block strategies
  *	output.[ch]	what commands write
@@ -32,117 +32,82 @@
 
 #define EXIT_USAGE	2
 /* Each running command needs two descriptors. */
-#define COUNT_MAX	240
-#define RETRIES_MAX	10
+#define PLACES_MAX	240
 #define SCRIPT_MAX	65536
 
 static const char *database;
 static char **arguments, **command;	/* what follows the command of this program, and "--" */
 
-static const char summary[] =
-	"  add NAME {--cron EXPRESSION | --every TIME | --at DATE} [OPTION]... -- COMMAND...\n"
-	"  change NAME ...      as add, for a job that there is; its log stays, its due times begin\n"
-	"                       anew\n"
-	"  copy NAME NEW        add the same job by another name\n"
-	"  remove NAME\n"
-	"  pause NAME, resume NAME\n"
-	"                       what is due meanwhile is not run; then it is late, or a misfire\n"
-	"  start NAME           run it now; prints the id of the run\n"
-	"  stop NAME            end its run, as after --timeout\n"
-	"  list\n"
-	"  log [NAME]\n"
-	"  output NAME          the output of its last run\n"
-	"  trim TIME            forget what became of due times longer ago than that\n"
-	"  run [OPTION]...      until SIGTERM or SIGINT, and until what runs then has ended\n"
-	"  executor [--name NAME] [--tags TAG[,TAG]...] [OPTION]...\n"
-	"                       the same, but start only what schedulers assign to it, which it may do\n"
-	"                       if it has the --tags of the job\n"
-	"  executor list\n"
-	"  executor add NAME    print a token for it; executors that are not named so are refused\n"
-	"                       from now on. The token is given to it as JOBS_TOKEN\n"
-	"  executor remove NAME\n"
-	"\n"
-	"DB is the file of a SQLite database, which add makes; or a database in PostgreSQL, which\n"
-	"several schedulers can share, as postgresql://HOST/NAME or 'host=HOST dbname=NAME'; add\n"
-	"makes the tables. A TIME is as 1.5s; ms, s, m, h, d. COMMAND has JOBS_NAME and, in ns since\n"
-	"1970, JOBS_DUE in its environment, and JOBS_INDEX, from 0, of JOBS_TOTAL.";
+/* What the options say. */
+static struct job_row job = {
+	.timeout = NEVER, .grace = 10 * NS_PER_S, .backoff = 10 * NS_PER_S,
+};
+static struct sched_options sched = {
+	.window = 5 * NS_PER_S, .keep = 30 * 86400 * NS_PER_S,
+	.lanes = {
+		.fast_places = 16, .slow_places = 4, .slow_time = 500 * NS_PER_MS,
+		.slow_runs = 10, .slow_within = 60 * NS_PER_S,
+	},
+};
+static const char *at, *first, *after, *script, *name;
+static __s64 broadcast, route = -1;
 
-/* What the options say, as they are written. */
-static struct given {
-	char	*cron, *zone, *dst, *every, *at, *first, *misfire, *block, *timeout, *grace;
-	char	*route, *tags, *name;
-	char	*retries, *backoff, *jitter, *after, *alarm, *script;
-	gboolean broadcast, again, from_end;
-	char	*keep, *window, *fast, *slow, *slow_time, *slow_runs, *slow_within;
-} given;
+/* Which commands take an option, as bits. */
+enum { DEFINE = 1, RUN = 2, EXECUTOR = 4 };
 
-/* A file name may have any bytes, whatever the locale is. */
-#define OPTION(name, variable, value, what)						\
-	{ name, 0, 0, G_OPTION_ARG_FILENAME, &given.variable, what, value }
-
-#define FLAG(name, variable, what)							\
-	{ name, 0, 0, G_OPTION_ARG_NONE, &given.variable, what, NULL }
-
-static const GOptionEntry define_options[] = {
-	OPTION("cron", cron, "EXPRESSION", "[seconds] minutes hours day-of-month month day-of-week "
-	       "[year], or @daily and so on, after TZ=ZONE if not in the machine's time zone"),
-	OPTION("timezone", zone, "ZONE", "the same, as Europe/Berlin"),
-	OPTION("dst", dst, "once|clock", "what the clock shows twice is due once, and what it "
-	       "skips after that [default]; or as often as the clock shows it"),
-	OPTION("every", every, "TIME", "at least 10ms"),
-	FLAG("from-end", from_end, "so long after the last run has ended"),
-	OPTION("at", at, "DATE|never", "once, as '2027-01-31 13:00'; or only when asked for, by "
-	       "start, --after or --alarm"),
-	OPTION("after", after, "JOB[:success|failure|end]", "when a run of that job has ended, and "
-	       "will not be retried, by success [default], by failure, or anyhow"),
-	OPTION("jitter", jitter, "TIME", "a run begins later by up to TIME, by chance, but always "
-	       "the same for a due time"),
-	OPTION("first", first, "TIME", "when its due times begin, from now; -TIME: they began "
-	       "before. Default: one period from now; with --cron, now"),
-	OPTION("misfire", misfire, "nothing|once|all", "late by more than the window: do nothing "
-	       "[default], run once now, or run once for each due time that has passed"),
-	OPTION("block", block, "serial|discard|cover", "due while it runs: wait for that "
-	       "[default], but of those that wait for longer than the window only the last one is run; discard "
-	       "this run; or kill the running one"),
-	OPTION("timeout", timeout, "TIME", "a run that takes longer is ended: SIGTERM to its "
-	       "process group"),
-	OPTION("grace", grace, "TIME", "and SIGKILL so much later [10s]"),
-	OPTION("route", route, "WAY", "to which executor: first, last, round-robin [default with "
-	       "--tags], random, hash, lfu, lru, failover, busyover. Otherwise it runs at its "
-	       "scheduler"),
-	OPTION("tags", tags, "TAG[,TAG]...", "only to executors with these"),
+/* What it takes is a text; or, for a number, a word, a number, or, if @value is TIME, a time. */
+static const struct option {
+	int			commands;
+	const char		*name, *value, *help;	/* no value: it is a flag */
+	const char		**text;
+	__s64			*number, min, max;
+	const char *const	*words;		/* max of them */
+} options[] = {
+#define TEXT(name, to, value, help)						\
+	{ DEFINE, name, value, help, .text = &(to) }
+#define WORD(name, to, words, value, help)					\
+	{ DEFINE, name, value, help, NULL, &(to), 0, ARRAY_SIZE(words), words }
+#define TIME(commands, name, to, min, help)					\
+	{ commands, name, "TIME", help, NULL, &(to), min, EVERY_MAX, NULL }
+#define COUNT(commands, name, to, min, max, help)				\
+	{ commands, name, "N", help, NULL, &(to), min, max, NULL }
+#define FLAG(name, to, help)							\
+	{ DEFINE, name, NULL, help, .number = &(to) }
+	TEXT("cron", job.cron, "EXPRESSION", "[seconds] minutes hours day month weekday [year]"),
+	TEXT("timezone", job.zone, "ZONE", "of --cron and --at, as Europe/Berlin"),
+	WORD("dst", job.by_clock, dsts, "once|clock", "what the clock shows twice is due [once]"),
+	TIME(DEFINE, "every", job.every, EVERY_MIN, "at a fixed rate"),
+	FLAG("from-end", job.from_end, "so long after the last run has ended"),
+	TEXT("at", at, "DATE|never", "once, as '2027-01-31 13:00'; never: only when asked for"),
+	TEXT("after", after, "JOB[:success|failure|end]", "when a run of that job has ended so"),
+	TIME(DEFINE, "jitter", job.jitter, 0, "a run begins later by up to this"),
+	TEXT("first", first, "TIME", "when its due times begin, from now; -TIME: they began before"),
+	WORD("misfire", job.misfire, misfires, "nothing|once|all", "what is too late is run [nothing]"),
+	WORD("block", job.block, blocks, "serial|discard|cover", "due while it runs: wait [serial]"),
+	TIME(DEFINE, "timeout", job.timeout, NS_PER_MS, "a run that takes longer gets SIGTERM"),
+	TIME(DEFINE, "grace", job.grace, 0, "and SIGKILL so much later [10s]"),
+	WORD("route", route, routes, "WAY", "to which executor; without, it runs at its scheduler"),
+	TEXT("tags", job.tags, "TAG[,TAG]...", "only to executors with these"),
 	FLAG("broadcast", broadcast, "each executor gets a run"),
-	FLAG("again", again, "a run that was interrupted, because its machine failed, is run "
-	     "again, once"),
-	OPTION("retries", retries, "N", "how often a run is retried that failed or took too long "
-	       "[0]"),
-	OPTION("backoff", backoff, "TIME", "how much later [10s]; each time it is twice as much"),
-	OPTION("alarm", alarm, "JOB", "to be run if a run fails (JOBS_EVENT=failure), takes longer "
-	       "than its limit (overrun), is missed (misfire), or succeeds after that (recovery)"),
-	OPTION("script", script, "FILE", "kept with the job, and run with the arguments after --"),
-	{ }
-};
-
-static const GOptionEntry lane_options[] = {
-	OPTION("window", window, "TIME", "how far ahead jobs are read from the database [5s]. In "
-	       "PostgreSQL, the lease is three fifths of it: then others take over"),
-	OPTION("fast", fast, "N", "how many may run at a time [16]"),
-	OPTION("slow", slow, "N", "how many of the slow ones may, beside these [4]"),
-	OPTION("slow-time", slow_time, "TIME", "a run that takes longer is slow [500ms]"),
-	OPTION("slow-runs", slow_runs, "N", "with more slow runs a job is slow [10]"),
-	OPTION("slow-within", slow_within, "TIME", "if these ended within this time [1m]"),
-	{ }
-};
-
-static const GOptionEntry run_options[] = {
-	OPTION("keep", keep, "TIME", "for how long outputs of runs are kept [30d]"),
-	{ }
-};
-
-static const GOptionEntry executor_options[] = {
-	OPTION("name", name, "NAME", "[HOST:PID]"),
-	OPTION("tags", tags, "TAG[,TAG]...", "what it has, for jobs with --tags"),
-	{ }
+	FLAG("again", job.again, "a run that was interrupted is run again, once"),
+	COUNT(DEFINE, "retries", job.retries, 0, 10, "how often a run that fails is retried [0]"),
+	TIME(DEFINE, "backoff", job.backoff, 0, "so much later, and each time twice as much [10s]"),
+	TEXT("alarm", job.alarm, "JOB", "to be run if a run fails, is missed, or recovers"),
+	TEXT("script", script, "FILE", "kept with the job, and run with the arguments after --"),
+	TIME(RUN | EXECUTOR, "window", sched.window, 100 * NS_PER_MS, "how far ahead it reads [5s]"),
+	COUNT(RUN | EXECUTOR, "fast", sched.lanes.fast_places, 1, PLACES_MAX,
+	      "how many may run at a time [16]"),
+	COUNT(RUN | EXECUTOR, "slow", sched.lanes.slow_places, 1, PLACES_MAX,
+	      "how many of the slow ones may, beside these [4]"),
+	TIME(RUN | EXECUTOR, "slow-time", sched.lanes.slow_time, 0,
+	     "a run that takes longer is slow [500ms]"),
+	COUNT(RUN | EXECUTOR, "slow-runs", sched.lanes.slow_runs, 0, PLACES_MAX,
+	      "with more slow runs a job is slow [10]"),
+	TIME(RUN | EXECUTOR, "slow-within", sched.lanes.slow_within, 0,
+	     "if these ended within this time [1m]"),
+	TIME(RUN, "keep", sched.keep, 0, "for how long outputs of runs are kept [30d]"),
+	{ EXECUTOR, "name", "NAME", "of the executor [HOST:PID]", .text = &name },
+	{ EXECUTOR, "tags", "TAG[,TAG]...", "that it has", .text = &job.tags },
 };
 
 static void __attribute__((noreturn, format(printf, 1, 2))) misuse(const char *format, ...)
@@ -156,92 +121,122 @@ static void __attribute__((noreturn, format(printf, 1, 2))) misuse(const char *f
 	exit(EXIT_USAGE);
 }
 
-/* Returns the time that is @text, or @otherwise if that is NULL. */
-static __s64 duration(const char *option, const char *text, __s64 min, __s64 otherwise)
+/* Returns the time that is @text. */
+static __s64 duration(const char *option, const char *text, __s64 min)
 {
 	char shown[DURATION_SIZE];
-	__s64 ns = otherwise;
+	__s64 ns;
 
-	if (text && (!parse_duration(text, &ns) || ns < min))
+	if (!parse_duration(text, &ns) || ns < min)
 		misuse("%s takes a time such as 500ms, from %s to 3650d, not '%s'", option,
 		       show_duration(min, shown), text);
 	return ns;
 }
 
-static unsigned int count(const char *option, const char *text, unsigned int otherwise,
-			  unsigned int min, unsigned int max)
+static __s64 count(const char *option, const char *text, __s64 min, __s64 max)
 {
-	unsigned long n;
-	char *end;
+	guint64 n;
 
-	if (!text)
-		return otherwise;
-	errno = 0;
-	n = strtoul(text, &end, 10);
-	if (errno || end == text || *end || *text < '0' || *text > '9' || n < min || n > max)
-		misuse("%s takes a number from %u to %d, not '%s'", option, min, max,
-		       text);
+	if (!g_ascii_string_to_unsigned(text, 10, min, max, &n, NULL))
+		misuse("%s takes a number from %lld to %lld, not '%s'", option, min, max, text);
 	return n;
 }
 
-/* Returns which of the words @text is; NULL: the first. */
+/* Returns which of the words @text is. */
 static int word(const char *option, const char *text, const char *const *words, int number)
 {
 	int i;
 
 	for (i = 0; i < number; i++)
-		if (!text || !strcmp(text, words[i]))
+		if (!strcmp(text, words[i]))
 			return i;
 	misuse("%s: there is no '%s'", option, text);
 }
 
-/* Returns the first due time; @first is the argument of --first, or NULL. */
-static __s64 first_time(struct job_row *row, const struct schedule *schedule,
-			const char *first, __s64 from)
+static gboolean take_option(const char *name, const char *value,
+			    void *data __attribute__((unused)),
+			    GError **error __attribute__((unused)))
+{
+	const struct option *o = options;
+
+	while (strcmp(name + strlen("--"), o->name))
+		o++;
+	if (o->text)
+		*o->text = g_strdup(value);
+	else if (!o->value)
+		*o->number = true;
+	else if (o->words)
+		*o->number = word(name, value, o->words, o->max);
+	else if (!strcmp(o->value, "TIME"))
+		*o->number = duration(name, value, o->min);
+	else
+		*o->number = count(name, value, o->min, o->max);
+	return true;
+}
+
+/* Let a group of the command line have the options of these commands. */
+static void add_options(GOptionGroup *group, int commands)
+{
+	GOptionEntry entry[2] = { };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(options); i++) {
+		if (!(options[i].commands & commands))
+			continue;
+		/* A file name may have any bytes, whatever the locale is. */
+		entry[0] = (GOptionEntry){
+			options[i].name, 0, options[i].value ? G_OPTION_FLAG_FILENAME :
+			G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (void *)take_option,
+			options[i].help, options[i].value,
+		};
+		g_option_group_add_entries(group, entry);
+	}
+}
+
+/* Returns the first due time. */
+static __s64 first_time(const struct schedule *schedule, __s64 from)
 {
 	if (first && *first == '-')
-		from -= duration("--first", first + 1, 0, 0);
+		from -= duration("--first", first + 1, 0);
 	else if (first)
-		from += duration("--first", first, 0, 0);
+		from += duration("--first", first, 0);
 	else
-		from += row->every;
-	row->first = first ? from : 0;
-	return row->cron ? schedule_next(schedule, from, from - 1) : from;
+		from += job.every;
+	job.first = first ? from : 0;
+	return job.cron ? schedule_next(schedule, from, from - 1) : from;
 }
 
 /* Split "TZ=ZONE EXPRESSION". */
-static void split_zone(struct job_row *row)
+static void split_zone(void)
 {
-	char *rest;
+	const char *zone, *rest;
 
-	if (strncmp(row->cron, "TZ=", 3) && strncmp(row->cron, "CRON_TZ=", 8))
+	if (strncmp(job.cron, "TZ=", 3) && strncmp(job.cron, "CRON_TZ=", 8))
 		return;
-	if (row->zone)
+	if (job.zone)
 		misuse("--timezone or TZ=, but not both");
-	row->zone = strdup(strchr(row->cron, '=') + 1);
-	if (!row->zone)
-		err(1, "strdup");
-	rest = strpbrk(row->zone, " \t");
+	zone = strchr(job.cron, '=') + 1;
+	rest = strpbrk(zone, " \t");
 	if (!rest)
-		misuse("--cron '%s': there is nothing after TZ=", row->cron);
-	*rest++ = 0;
-	row->cron = rest + strspn(rest, " \t");
+		misuse("--cron '%s': there is nothing after TZ=", job.cron);
+	job.zone = g_strndup(zone, rest - zone);
+	job.cron = rest + strspn(rest, " \t");
 }
 
-/* Returns the time that is @text, to minutes or seconds. */
-static __s64 date(const char *text, const char *zone)
+/* Returns the time of --at, to minutes or seconds. */
+static __s64 date(void)
 {
-	GTimeZone *tz = zone ? g_time_zone_new_identifier(zone) : g_time_zone_new_local();
+	GTimeZone *tz = job.zone ? g_time_zone_new_identifier(job.zone) : g_time_zone_new_local();
 	GDateTime *time;
 	char *full;
 	__s64 ns;
 
 	if (!tz)
-		misuse("there is no time zone '%s'", zone);
-	full = g_strconcat(text, strlen(text) == strlen("2027-01-31 13:00") ? ":00" : "", NULL);
+		misuse("there is no time zone '%s'", job.zone);
+	full = g_strconcat(at, strlen(at) == strlen("2027-01-31 13:00") ? ":00" : "", NULL);
 	time = g_date_time_new_from_iso8601(full, tz);
 	if (!time)
-		misuse("--at takes a date such as '2027-01-31 13:00', not '%s'", text);
+		misuse("--at takes a date such as '2027-01-31 13:00', not '%s'", at);
 	ns = g_date_time_to_unix(time) * NS_PER_S;
 	g_date_time_unref(time);
 	g_time_zone_unref(tz);
@@ -249,75 +244,74 @@ static __s64 date(const char *text, const char *zone)
 	return ns;
 }
 
-static void read_schedule(struct job_row *row, struct schedule *schedule)
+static void read_schedule(struct schedule *schedule)
 {
-	int schedules = !!given.cron + !!given.every + !!given.at;
+	int schedules = !!job.cron + !!job.every + !!at;
 	char why[128];
 
-	row->cron = given.cron;
-	row->zone = given.zone;
-	row->by_clock = word("--dst", given.dst, dsts, 2);
-	row->every = duration("--every", given.every, EVERY_MIN, 0);
-	schedule->every = row->every;
-	if (schedules != 1 && (schedules || !given.after))
-		misuse("either --cron, --every or --at says when job '%s' is due", row->name);
-	if (given.at && given.first)
+	schedule->every = job.every;
+	if (schedules != 1 && (schedules || !after))
+		misuse("either --cron, --every or --at says when job '%s' is due", job.name);
+	if (at && first)
 		misuse("--first or --at, but not both");
-	if (row->cron)
-		split_zone(row);
-	else if (row->zone && !given.at)
+	if (job.cron)
+		split_zone();
+	else if (job.zone && !at)
 		misuse("--timezone is for --cron and --at");
-	if (row->cron && !schedule_parse(schedule, row->cron, row->zone, why, sizeof(why)))
-		misuse("--cron '%s': %s", row->cron, why);
-	schedule->cron.by_clock |= row->by_clock;
-	if (given.from_end && !given.every)
+	if (job.cron && !schedule_parse(schedule, job.cron, job.zone, why, sizeof(why)))
+		misuse("--cron '%s': %s", job.cron, why);
+	schedule->cron.by_clock |= job.by_clock;
+	if (job.from_end && !job.every)
 		misuse("--from-end is for --every");
-	row->from_end = given.from_end;
-	if (given.at || !schedules) {
-		row->every = NEVER;
-		row->next = schedules && strcmp(given.at, "never") ? date(given.at, row->zone) :
-			NEVER;
-	} else if (first_time(row, schedule, given.first, wall_now()) == NEVER) {
-		misuse("--cron '%s' is never due", row->cron);
+	if (at || !schedules) {
+		job.every = NEVER;
+		job.next = schedules && strcmp(at, "never") ? date() : NEVER;
+	} else if (first_time(schedule, wall_now()) == NEVER) {
+		misuse("--cron '%s' is never due", job.cron);
 	}
 }
 
-/* "JOB", or "JOB:EVENT" */
-static void read_after(struct job_row *row)
+/* Split "JOB:EVENT". */
+static void split_after(void)
 {
-	char *event = strrchr(given.after, ':');
+	char *event;
 
+	job.after = g_strdup(after);
+	event = strrchr(job.after, ':');
 	if (event) {
 		*event++ = 0;
-		row->after_event = word("--after", event, events, 3);
+		job.after_event = word("--after", event, events, ARRAY_SIZE(events));
 	}
-	row->after = given.after;
 }
 
 /* Returns the text of a script. */
-static char *read_script(const char *file)
+static char *read_script(void)
 {
 	GError *error = NULL;
 	char *text;
 	size_t size;
 
-	if (!g_file_get_contents(file, &text, &size, &error))
+	if (!g_file_get_contents(script, &text, &size, &error))
 		misuse("--script: %s", error->message);
 	if (size > SCRIPT_MAX || strlen(text) != size)
-		misuse("--script: '%s' is no text of at most %d bytes", file, SCRIPT_MAX);
+		misuse("--script: '%s' is no text of at most %d bytes", script, SCRIPT_MAX);
 	return text;
 }
 
-static void must_have(const char *name)
+/* Returns the id of the job. */
+static __s64 must_have(const char *name)
 {
-	if (!store_has(name))
+	__s64 id = store_number(HAS, S(name));
+
+	if (!id)
 		errx(1, "there is no job '%s'", name);
+	return id;
 }
 
 /* What nobody would have: tags are compared by each byte. */
 static void check_tags(void)
 {
-	const char *t = given.tags;
+	const char *t = job.tags;
 
 	if (t && *t && (*t == ',' || t[strlen(t) - 1] == ',' || strstr(t, ",,") ||
 			strpbrk(t, " \t\n")))
@@ -326,52 +320,40 @@ static void check_tags(void)
 
 static void define(bool add)
 {
-	const char *name = *arguments;
-	struct job_row row = { .name = name };
 	struct schedule schedule = { };
 
-	if (!*name)
+	job.name = *arguments;
+	if (!*job.name)
 		misuse("a job needs a NAME");
-	row.misfire = word("--misfire", given.misfire, misfires, 3);
-	row.block = word("--block", given.block, blocks, 3);
-	row.timeout = duration("--timeout", given.timeout, NS_PER_MS, NEVER);
-	row.grace = duration("--grace", given.grace, 0, 10 * NS_PER_S);
-	row.tags = given.tags;
 	check_tags();
-	row.again = given.again;
-	if (given.route)
-		row.route = routes[word("--route", given.route, routes, ROUTE_BROADCAST)];
-	else if (given.tags && !given.broadcast)
-		row.route = routes[ROUTE_ROUND_ROBIN];
-	if (given.broadcast && given.route)
+	if (broadcast && route >= 0)
 		misuse("--route or --broadcast, but not both");
-	if (given.broadcast)
-		row.route = routes[ROUTE_BROADCAST];
-	row.retries = count("--retries", given.retries, 0, 0, RETRIES_MAX);
-	row.backoff = duration("--backoff", given.backoff, 0, 10 * NS_PER_S);
-	row.jitter = duration("--jitter", given.jitter, 0, 0);
-	row.alarm = given.alarm;
-	if (given.after)
-		read_after(&row);
-	if (given.script) {
-		row.script = read_script(given.script);
-		*--command = g_path_get_basename(given.script);
+	if (route < 0 && job.tags)
+		route = ROUTE_ROUND_ROBIN;
+	if (broadcast)
+		route = ROUTE_BROADCAST;
+	if (route >= 0)
+		job.route = routes[route];
+	if (after)
+		split_after();
+	if (script) {
+		job.script = read_script();
+		*--command = g_path_get_basename(script);
 	}
-	read_schedule(&row, &schedule);
+	read_schedule(&schedule);
 	if (!*command)
-		misuse("there is no COMMAND for job '%s'", name);
+		misuse("there is no COMMAND for job '%s'", job.name);
 	store_open(database, add);
 	if (!add)
-		must_have(name);
+		must_have(job.name);
 	/* So that a scheduler does not add what the clock was set by before that. */
 	store_steps();
-	if (schedule.every || row.cron)
-		row.next = first_time(&row, &schedule, given.first, store_now());
+	if (schedule.every || job.cron)
+		job.next = first_time(&schedule, db->now());
 	if (add)
-		store_add(&row, command);
+		store_add(&job, command);
 	else
-		store_change(&row, command);
-	store_commit();
+		store_change(&job, command);
 }
 
 static void add(void)
@@ -388,92 +370,72 @@ static void copy(void)
 {
 	struct job_row row;
 	char **argv, *script;
+	__s64 id;
 
-	store_open(database, false);
-	must_have(arguments[0]);
 	/* SQLite does not let one write who reads what is changed meanwhile. */
-	store_renew();
-	while (store_each_job(&row) && strcmp(row.name, arguments[0]))
-		;
-	argv = store_argv(row.id, &script);
+	db->begin();
+	id = must_have(arguments[0]);
+	argv = store_argv(id, &script);
+	store_job(id, &row);
 	row.name = arguments[1];
 	row.script = script;
 	/* It is not known yet. */
 	if (row.from_end && row.next == NEVER)
-		row.next = store_now();
+		row.next = db->now();
 	store_add(&row, argv);
-	store_commit();
 	g_strfreev(argv);
 	g_free(script);
 }
 
 static void remove_job(void)
 {
-	store_open(database, false);
-	must_have(*arguments);
-	store_remove(*arguments);
-	store_commit();
-}
-
-static void set_paused(bool paused)
-{
-	store_open(database, false);
-	must_have(*arguments);
-	store_pause(*arguments, paused);
-	store_commit();
+	store_remove(must_have(*arguments));
 }
 
 static void pause_job(void)
 {
-	set_paused(true);
+	store_pause(must_have(*arguments), true);
 }
 
 static void resume_job(void)
 {
-	set_paused(false);
+	store_pause(must_have(*arguments), false);
 }
 
 static void start(void)
 {
-	__s64 run;
+	__s64 run, id;
 
-	store_open(database, false);
-	must_have(*arguments);
-	run = store_ask(*arguments);
+	db->begin();
+	id = must_have(*arguments);
+	run = store_number(ASK, N(id), N(db->now()));
 	store_commit();
 	printf("%lld\n", run);
 }
 
 static void stop(void)
 {
-	store_open(database, false);
-	must_have(*arguments);
-	if (!store_stop(*arguments))
+	if (!store_write(STOP, N(must_have(*arguments))))
 		errx(1, "job '%s' does not run", *arguments);
-	store_commit();
 }
 
 static void show_output(void)
 {
-	const char *head, *tail;
 	__s64 size;
 
-	store_open(database, false);
 	must_have(*arguments);
-	if (!store_last_output(*arguments, &size, &head, &tail))
+	if (!store_each(LAST_OUTPUT, S(*arguments)))
 		return;
-	fputs(head, stdout);
+	size = store_int(LAST_OUTPUT, 0);
+	fputs(store_text(LAST_OUTPUT, 1), stdout);
 	if (size > 2 * OUTPUT_KEPT)
 		printf("\n[... %lld bytes ...]\n", size - 2 * OUTPUT_KEPT);
-	fputs(tail, stdout);
+	fputs(store_text(LAST_OUTPUT, 2), stdout);
 }
 
 static void trim(void)
 {
-	__s64 ns = duration("trim", *arguments, 0, 0);
-
-	store_open(database, false);
-	store_trim(store_now() - ns);
+	store_trim(db->now() - duration("trim", *arguments, 0));
 }
 
 /*
@@ -482,17 +444,15 @@ static void trim(void)
  */
 static void show_text(int width, const char *text)
 {
-	char *copy = strdup(text), *c;
+	char *copy = g_strdup(text), *c;
 
-	if (!copy)
-		err(1, "strdup");
 	for (c = copy; *c; c++)
 		if (iscntrl((unsigned char)*c))
 			*c = '?';
 		else if (*c == '\302' && (c[1] & 0xe0) == 0x80)
 			*c = c[1] = '?';
 	printf("%-*s ", width, copy);
-	free(copy);
+	g_free(copy);
 }
 
 static void list(void)
@@ -500,10 +460,10 @@ static void list(void)
 	char next[TIME_SIZE], every[DURATION_SIZE];
 	struct job_row row;
 
-	store_open(database, false);
 	printf("%-16s %-20s %-8s %-8s %-23s %s\n", "JOB", "SCHEDULE", "MISFIRE", "BLOCK", "NEXT",
 	       "ZONE");
-	while (store_each_job(&row)) {
+	while (store_each(EACH_JOB)) {
+		store_read_job(EACH_JOB, &row);
 		show_text(16, row.name);
 		show_text(20, row.cron ?: row.every != NEVER ? show_duration(row.every, every) :
 			  row.next == NEVER ? "-" : "once");
@@ -524,71 +484,45 @@ static void show_ms(__s64 ns)
 
 static void show_log(void)
 {
-	char due[TIME_SIZE], until[TIME_SIZE];
-	const char *name = *arguments;
-	struct run_row row;
+	static const enum query q = EACH_RUN;
+	__s64 due, started, status;
+	char shown[TIME_SIZE];
 
-	store_open(database, false);
-	if (name)
-		must_have(name);
+	if (*arguments)
+		must_have(*arguments);
 	printf("%-23s %-12s %-7s %-11s %-4s %10s %10s  %s\n", "DUE", "JOB", "CAUSE", "STATE",
 	       "LANE", "LATE/ms", "TOOK/ms", "STATUS");
-	while (store_each_run(name, &row)) {
-		printf("%-23s ", show_time(row.due, NULL, due));
-		show_text(12, row.job);
-		printf("%-7s %-11s %-4s", row.cause, row.state, row.lane ?: "-");
-		show_ms(row.started == NEVER ? NEVER : row.started - row.due);
-		show_ms(row.took);
-		if (row.status != NEVER)
-			printf("  %lld%s\n", row.status, row.doubtful ? ", perhaps again" : "");
-		else if (!strcmp(row.state, "missed"))
-			printf("  until %s\n", show_time(row.until, NULL, until));
+	while (store_each(q, S(*arguments))) {
+		due = store_int(q, 1);
+		started = store_int(q, 6);
+		status = store_int(q, 8);
+		printf("%-23s ", show_time(due, NULL, shown));
+		show_text(12, store_text(q, 0));
+		printf("%-7s %-11s %-4s", store_text(q, 3), store_text(q, 4), store_text(q, 5) ?: "-");
+		show_ms(started == NEVER ? NEVER : started - due);
+		show_ms(store_int(q, 7));
+		if (status != NEVER)
+			printf("  %lld%s\n", status, store_int(q, 9) ? ", perhaps again" : "");
+		else if (!strcmp(store_text(q, 4), "missed"))
+			printf("  until %s\n", show_time(store_int(q, 2), NULL, shown));
 		else
 			printf("  -\n");
 	}
 }
 
-static struct sched_options sched_options(bool executes)
+/* Start commands: as a scheduler, or as an executor. */
+static void serve(const struct executor *as)
 {
-	__s64 window = duration("--window", given.window, 100 * NS_PER_MS, 5 * NS_PER_S);
-
-	return (struct sched_options){
-		.window = window,
-		.keep = duration("--keep", given.keep, 0, 30 * 86400 * NS_PER_S),
-		.executes = executes,
-		.lanes = {
-			.window = window,
-			.fast_places = count("--fast", given.fast, 16, 1, COUNT_MAX),
-			.slow_places = count("--slow", given.slow, 4, 1, COUNT_MAX),
-			.slow_time = duration("--slow-time", given.slow_time, 0, 500 * NS_PER_MS),
-			.slow_runs = count("--slow-runs", given.slow_runs, 10, 0, COUNT_MAX),
-			.slow_within = duration("--slow-within", given.slow_within, 0,
-						60 * NS_PER_S),
-		},
-	};
+	sched.lanes.window = sched.window;
+	sched.executes = as;
+	store_open(database, false);
+	db->lock(database, sched.window / 5 * 3, as);
+	sched_run(&sched);
 }
 
 static void run(void)
 {
-	const struct sched_options sched = sched_options(false);
-
-	store_open(database, false);
-	store_lock(database, sched.window / 5 * 3);
-	sched_run(&sched);
-}
-
-static void execute(void)
-{
-	const struct sched_options sched = sched_options(true);
-	const struct executor_row as = {
-		.name = given.name, .tags = given.tags ?: "", .token = getenv("JOBS_TOKEN"),
-		.places = sched.lanes.fast_places,
-	};
-
-	check_tags();
-	store_open(database, false);
-	store_join(&as, sched.window / 5 * 3);
-	sched_run(&sched);
+	serve(NULL);
 }
 
 static void add_executor(const char *name)
@@ -601,7 +535,7 @@ static void add_executor(const char *name)
 		err(1, "getrandom");
 	for (i = 0; i < sizeof(random); i++)
 		sprintf(token + 2 * i, "%02x", random[i]);
-	if (!store_add_executor(name, token))
+	if (!store_write(KNOW, S(name), S(token)))
 		errx(1, "executor '%s' was added before", name);
 	if (store_commit())
 		puts(token);
@@ -609,86 +543,109 @@ static void add_executor(const char *name)
 
 static void list_executors(void)
 {
-	struct executor_row row;
+	const enum query q = EACH_EXECUTOR;
+	__s64 places;
 
 	printf("%-24s %-16s %6s %6s  %s\n", "EXECUTOR", "TAGS", "PLACES", "RUNS", "STATE");
-	while (store_each_executor(&row)) {
-		show_text(24, row.name);
-		show_text(16, row.tags);
-		if (row.places == NEVER)
+	while (store_each(q)) {
+		places = store_int(q, 3);
+		show_text(24, store_text(q, 1));
+		show_text(16, store_text(q, 2));
+		if (places == NEVER)
 			printf("%6s %6s  absent\n", "-", "-");
 		else
-			printf("%6lld %6lld  %s\n", row.places, row.runs, row.left < 0 ? "gone" :
-			       !row.places ? "ending" : row.silent ? "silent" : "ready");
+			printf("%6lld %6lld  %s\n", places, store_int(q, 4),
+			       store_int(q, 5) < 0 ? "gone" : !places ? "ending" :
+			       store_int(q, 6) ? "silent" : "ready");
 	}
 }
 
 static void executor(void)
 {
-	const char *what = arguments[0], *name = what ? arguments[1] : NULL;
+	const char *what = arguments[0], *whom = what ? arguments[1] : NULL;
 
 	if (!what) {
-		execute();
+		check_tags();
+		serve(&(struct executor){
+			.name = name, .tags = job.tags ?: "", .token = getenv("JOBS_TOKEN"),
+			.places = sched.lanes.fast_places,
+		});
 		return;
 	}
 	store_open(database, false);
-	if (!strcmp(what, "list") && !name)
+	store_need_executors();
+	if (!strcmp(what, "list") && !whom) {
 		list_executors();
-	else if (!strcmp(what, "add") && name && *name)
-		add_executor(name);
-	else if (strcmp(what, "remove") || !name)
+	} else if (!strcmp(what, "add") && whom && *whom) {
+		add_executor(whom);
+	} else if (strcmp(what, "remove") || !whom) {
 		misuse("executor takes list, add NAME, or remove NAME");
-	else if (!store_remove_executor(name))
-		errx(1, "no executor '%s' was added", name);
-	store_commit();
+	} else {
+		store_write(EXPEL, S(whom));
+		if (!store_write(FORGET_KNOWN, S(whom)))
+			errx(1, "no executor '%s' was added", whom);
+	}
 }
 
 static const struct command {
-	const char		*name;
-	void			(*run)(void);
-	const char		*takes;
-	unsigned int		min, max;	/* how many of these */
-	const GOptionEntry	*options, *more;
+	const char	*name;
+	void		(*run)(void);
+	unsigned int	min, max;	/* how many arguments it takes */
+	int		options;	/* bits of struct option; none: it needs the database first */
+	const char	*takes, *help;
 } commands[] = {
-	{ "add", add, "NAME", 1, 1, define_options, NULL },
-	{ "change", change, "NAME", 1, 1, define_options, NULL },
-	{ "copy", copy, "NAME, and that of the copy", 2, 2, NULL, NULL },
-	{ "remove", remove_job, "NAME", 1, 1, NULL, NULL },
-	{ "pause", pause_job, "NAME", 1, 1, NULL, NULL },
-	{ "resume", resume_job, "NAME", 1, 1, NULL, NULL },
-	{ "start", start, "NAME", 1, 1, NULL, NULL },
-	{ "stop", stop, "NAME", 1, 1, NULL, NULL },
-	{ "list", list, NULL, 0, 0, NULL, NULL },
-	{ "log", show_log, "NAME", 0, 1, NULL, NULL },
-	{ "output", show_output, "NAME", 1, 1, NULL, NULL },
-	{ "trim", trim, "TIME", 1, 1, NULL, NULL },
-	{ "run", run, NULL, 0, 0, lane_options, run_options },
-	{ "executor", executor, NULL, 0, 2, lane_options, executor_options },
+	{ "add", add, 1, 1, DEFINE, "NAME OPTION... -- COMMAND...", "add a job" },
+	{ "change", change, 1, 1, DEFINE, "NAME ...", "the same, for a job that there is" },
+	{ "copy", copy, 2, 2, 0, "NAME NEW", "add the same job by another name" },
+	{ "remove", remove_job, 1, 1, 0, "NAME", "remove a job, with its log" },
+	{ "pause", pause_job, 1, 1, 0, "NAME", "what is due now is not run" },
+	{ "resume", resume_job, 1, 1, 0, "NAME", "what was due meanwhile is late, or a misfire" },
+	{ "start", start, 1, 1, 0, "NAME", "run it now; prints the id of the run" },
+	{ "stop", stop, 1, 1, 0, "NAME", "end its run, as after --timeout" },
+	{ "list", list, 0, 0, 0, "", "all jobs" },
+	{ "log", show_log, 0, 1, 0, "[NAME]", "what became of due times" },
+	{ "output", show_output, 1, 1, 0, "NAME", "what its last run wrote" },
+	{ "trim", trim, 1, 1, 0, "TIME", "forget what became of due times longer ago than that" },
+	{ "run", run, 0, 0, RUN, "OPTION...", "schedule them, until SIGTERM or SIGINT" },
+	{ "executor", executor, 0, 2, EXECUTOR, "OPTION...",
+	  "start what schedulers assign to it; by a --name, with --tags" },
+	/* Only for help: executor obeys them. */
+	{ "executor", executor, 0, 2, EXECUTOR, "list", "executors" },
+	{ "executor", executor, 0, 2, EXECUTOR, "add NAME",
+	  "print its JOBS_TOKEN; others are refused from now on" },
+	{ "executor", executor, 0, 2, EXECUTOR, "remove NAME", "end it, and forget its token" },
 };
 
-static void add_group(GOptionContext *context, const char *name, const char *title,
-		      const GOptionEntry *options)
+static void add_group(GOptionContext *context, const char *name, const char *title, int commands)
 {
 	GOptionGroup *group = g_option_group_new(name, title, name, NULL, NULL);
 
-	g_option_group_add_entries(group, options);
+	add_options(group, commands);
 	g_option_context_add_group(context, group);
 }
 
 static void help(void)
 {
 	GOptionContext *context = g_option_context_new("DB COMMAND");
+	GString *summary = g_string_new(NULL);
 	char *text;
+	size_t i;
 
+	for (i = 0; i < ARRAY_SIZE(commands); i++)
+		g_string_append_printf(summary, "  %-8s %-29s %s\n", commands[i].name,
+				       commands[i].takes, commands[i].help);
+	g_string_append(summary, "\nDB is the file of a SQLite database, or one in PostgreSQL, as "
+			"postgresql://HOST/NAME\nor 'host=HOST dbname=NAME'. add makes it. A TIME is "
+			"as 1.5s; ms, s, m, h, d. See hwtimer-jobs(1).");
 	g_set_prgname("hwtimer-jobs");
 	g_option_context_set_help_enabled(context, false);
-	g_option_context_set_summary(context, summary);
-	add_group(context, "add", "add and change:", define_options);
-	add_group(context, "lanes", "run and executor:", lane_options);
-	add_group(context, "run", "run:", run_options);
+	g_option_context_set_summary(context, summary->str);
+	add_group(context, "add", "add and change:", DEFINE);
+	add_group(context, "run", "run, and without --keep executor:", RUN);
 	text = g_option_context_get_help(context, false, NULL);
 	fputs(text, stdout);
 	g_free(text);
+	g_string_free(summary, true);
 	g_option_context_free(context);
 }
 
@@ -697,6 +654,7 @@ static void obey(char **words)
 {
 	const struct command *c = commands;
 	GOptionContext *context = g_option_context_new(NULL);
+	GOptionGroup *group = g_option_group_new(NULL, NULL, NULL, NULL, NULL);
 	GError *error = NULL;
 	unsigned int n;
 	int argc;
@@ -710,19 +668,20 @@ static void obey(char **words)
 	if (*command)
 		*command++ = NULL;
 	g_option_context_set_help_enabled(context, false);
-	if (c->options)
-		g_option_context_add_main_entries(context, c->options, NULL);
-	if (c->more)
-		g_option_context_add_main_entries(context, c->more, NULL);
+	g_option_context_set_main_group(context, group);
+	add_options(group, c->options);
 	if (!g_option_context_parse(context, &argc, &words, &error))
 		misuse("%s: %s", c->name, error->message);
 	n = argc - 1;
 	if (n < c->min)
-		misuse("%s takes a %s", c->name, c->takes);
+		misuse("%s takes %s", c->name, c->takes);
 	if (n > c->max)
 		misuse("%s does not take '%s'", c->name, words[c->max + 1]);
 	arguments = words + 1;
+	if (!c->options)
+		store_open(database, false);
 	c->run();
+	store_commit();
 	g_option_context_free(context);
 }
 
@@ -750,7 +709,7 @@ int main(int argc, char **argv)
 		misuse("a DB and a command are missing");
 	database = argv[1];
 	obey(argv + 2);
-	store_close();
+	db->close();
 	if (fflush(stdout) || ferror(stdout))
 		err(1, "standard output");
 	return EXIT_SUCCESS;

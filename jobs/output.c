@@ -73,7 +73,7 @@ void output_write(struct output *o, __s64 run)
 	/* Databases take text only. */
 	head = g_utf8_make_valid(o->head->str, o->head->len);
 	tail = g_utf8_make_valid(o->tail->str, o->tail->len);
-	store_output(run, o->size, head, tail);
+	store_write(OUTPUT, N(db->now()), N(o->size), S(head), S(tail), N(run));
 	g_free(head);
 	g_free(tail);
 	o->changed = false;

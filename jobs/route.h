@@ -25,6 +25,7 @@ enum route {
 extern const char *const routes[ROUTES];
 
 struct candidate {
+	const char	*id;		/* for the caller */
 	const char	*name, *tags;	/* tags: "gpu,eu", or "" */
 	bool		silent;		/* half of its lease has passed without a word */
 	__s64		room;		/* places, without those for runs that it has */

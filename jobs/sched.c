@@ -25,24 +25,20 @@
  * those whose commands were started, and reads them again when it has found the database again. If
  * it finds that another scheduler took over, it kills these commands.
  *
- * Due times are on the wall clock, or on PostgreSQL's, timeouts on CLOCK_MONOTONIC. If the wall
- * clock is set, or the machine was suspended, a timerfd becomes readable; PostgreSQL's clock is
- * compared in each transaction. Then all timeouts are touched. No run starts before the clock shows
+ * Due times are on the wall clock, or on PostgreSQL's, timeouts on CLOCK_MONOTONIC. Each reading
+ * compares the two. If the former was set, or the machine was suspended, all timeouts are touched.
+ * No run starts before the clock shows
  * its due time. If the clock was set, in either direction, or the machine's time zone was changed,
  * next due times are calculated again: of what is due every so often, so that the elapsed time
  * counts; of cron, by the new time. What was planned and is not due yet is planned again.
  */
 #include <err.h>
 #include <errno.h>
-#include <limits.h>
-#include <search.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "dispatch.h"
@@ -62,8 +58,10 @@
 
 static __s64 window, keep;
 static struct hwtimer *timers;
-static int epoll_fd, clock_fd, signal_fd;
+static int epoll_fd;
 static bool executes;		/* this is an executor */
+static volatile sig_atomic_t signals;	/* how many there were that end it */
+static sigset_t waiting_mask;		/* they come while it waits */
 static bool stopping;
 static bool lost;		/* the database, or the lease of this scheduler */
 static __s64 clock_offset;	/* clock of due times minus CLOCK_MONOTONIC */
@@ -72,8 +70,8 @@ static unsigned int reading;	/* number of the last one of what executors hold */
 static __s64 steps = NEVER;	/* of the clock, for which due times were calculated */
 static char *zone;		/* name of the machine's time zone then */
 
-/* Jobs that have runs, by id: a tree of tsearch(3). */
-static void *jobs;
+/* Jobs that have runs, by id. */
+static GHashTable *jobs;
 
 /* Exit if a call failed that must not fail. Otherwise return its result, @ret. */
 static int must(int ret, const char *what)
@@ -83,32 +81,36 @@ static int must(int ret, const char *what)
 	return ret;
 }
 
-static int compare_jobs(const void *a, const void *b)
-{
-	const struct job *one = a, *other = b;
-
-	return (one->id > other->id) - (one->id < other->id);
-}
-
 /* Free what job_read() has read. */
 static void free_definition(struct job *job)
 {
 	g_strfreev(job->argv);
 	g_free(job->script);
-	g_free(job->name);
+	g_free((char *)job->row.name);
 	schedule_clear(&job->schedule);
 }
 
 void job_put(struct job *job)
 {
-	if (job->planned.first || job->waiting.first || job->running || job->timeout ||
+	if (job->planned.length || job->waiting.length || job->running || job->timeout ||
 	    job->limit)
 		return;
+	/* Others may have it. */
 	if (!executes)
-		store_release(job->id);
-	tdelete(job, &jobs, compare_jobs);
+		store_write(RELEASE, N(job->row.id));
+	g_hash_table_remove(jobs, &job->row.id);
 	free_definition(job);
-	free(job);
+	g_free(job);
+}
+
+/* Call @what for each job, which it may free. */
+static void each_job(void (*what)(struct job *job, void *data), void *data)
+{
+	GList *all = g_hash_table_get_values(jobs), *at;
+
+	for (at = all; at; at = at->next)
+		what(at->data, data);
+	g_list_free(all);
 }
 
 /* Returns false if the row is invalid. */
@@ -130,9 +132,7 @@ static bool row_schedule(const struct job_row *row, struct schedule *s)
 
 static struct job *job_find(__s64 id)
 {
-	struct job key = { .id = id }, **found = tfind(&key, &jobs, compare_jobs);
-
-	return found ? *found : NULL;
+	return g_hash_table_lookup(jobs, &id);
 }
 
 /* Forget runs whose commands were not started. */
@@ -140,8 +140,8 @@ static void job_forget(struct job *job)
 {
 	struct run *run;
 
-	while ((run = runs_take(&job->planned)) || (run = runs_take(&job->waiting)))
-		free(run);
+	while ((run = g_queue_pop_head(&job->planned)) || (run = g_queue_pop_head(&job->waiting)))
+		g_free(run);
 	job->missed = 0;
 	/* It may be for a due time that is far off, by a clock that was set since. */
 	if (job->timeout)
@@ -156,7 +156,8 @@ static bool job_read(struct job *job, const struct job_row *row)
 	/* An executor has no schedules, and perhaps not their time zones. */
 	if (!executes && !row_schedule(row, &read.schedule))
 		return false;
-	read.name = g_strdup(row->name);
+	read.row = *row;
+	read.row.name = g_strdup(row->name);
 	read.argv = store_argv(row->id, &read.script);
 	/* All jobs have commands, but this one could not be read. */
 	if (!read.argv[0]) {
@@ -164,18 +165,16 @@ static bool job_read(struct job *job, const struct job_row *row)
 		return false;
 	}
 	free_definition(job);
-	job->name = read.name;
+	job->row = read.row;
 	job->argv = read.argv;
 	job->script = read.script;
 	job->schedule = read.schedule;
 	/* What an executor gets, its scheduler has decided already. */
-	job->misfire = executes ? MISFIRE_ALL : row->misfire;
-	job->block = executes ? BLOCK_SERIAL : row->block;
+	if (executes) {
+		job->row.misfire = MISFIRE_ALL;
+		job->row.block = BLOCK_SERIAL;
+	}
 	job->routed = row->route && !executes;
-	job->longest = row->timeout;
-	job->grace = row->grace;
-	job->jitter = row->jitter;
-	job->version = row->version;
 	return true;
 }
 
@@ -184,44 +183,47 @@ static struct job *job_of(const struct job_row *row)
 {
 	struct job *job = job_find(row->id);
 
-	if (job && job->version == row->version)
+	if (job && job->row.version == row->version)
 		return job;
 	if (job) {
 		job_forget(job);
 		return job_read(job, row) ? job : NULL;
 	}
-	job = calloc(1, sizeof(*job));
-	if (!job)
-		err(1, "job '%s'", row->name);
-	job->id = row->id;
+	job = g_new0(struct job, 1);
+	job->row.id = row->id;
 	if (!job_read(job, row)) {
-		free(job);
+		g_free(job);
 		return NULL;
 	}
-	if (!tsearch(job, &jobs, compare_jobs))
-		err(1, "job '%s'", job->name);
+	g_hash_table_insert(jobs, &job->row.id, job);
 	return job;
 }
 
-static void job_plan(struct job *job, const struct planned *planned)
+static void job_plan(struct job *job, struct run *run)
 {
-	struct run *run = run_new(planned);
-
 	if (run->why == WHY_SCHEDULE)
-		run->start += jitter_of(job->id, run->due, job->jitter);
+		run->start += jitter_of(job->row.id, run->due, job->row.jitter);
 	runs_insert(&job->planned, run);
+}
+
+/* Returns how long it is until the first planned run starts; 0: now; NEVER: there is none. */
+static __s64 job_delay(const struct job *job)
+{
+	const struct run *first = g_queue_peek_head((GQueue *)&job->planned);
+
+	return first ? MAX(first->start - db->now(), 0) : NEVER;
 }
 
 /* Start the runs that are due, and schedule a timeout for the others. */
 static void job_go_on(struct job *job)
 {
-	__s64 now = store_now();
+	__s64 delay;
 
-	while (job->planned.first && job->planned.first->start <= now)
-		lanes_due(job, runs_take(&job->planned));
-	if (job->planned.first && !job->timeout)
-		must(hwtimer_schedule(timers, job->planned.first->start - now, (uintptr_t)job,
-				      &job->timeout), "hwtimer_schedule");
+	while (!(delay = job_delay(job)))
+		lanes_due(job, g_queue_pop_head(&job->planned));
+	if (delay != NEVER && !job->timeout)
+		must(hwtimer_schedule(timers, delay, (uintptr_t)job, &job->timeout),
+		     "hwtimer_schedule");
 	job_put(job);
 }
 
@@ -235,77 +237,64 @@ static __s64 tolerance(void)
 static void plan_job(const struct job_row *row, __s64 now)
 {
 	struct job *job = job_of(row);
-	struct planned planned = { .job = row->id, .due = row->next, .shards = 1 };
 	struct plan plan;
+	struct run *run;
 
 	if (!job) {
-		store_next(row->id, NEVER);
+		store_write(NEXT, N(NEVER), N(row->id));
 		return;
 	}
-	plan = plan_due(&job->schedule, job->misfire, row->next, now,
+	plan = plan_due(&job->schedule, job->row.misfire, row->next, now,
 			tolerance() + jitter_of(row->id, row->next, row->jitter));
 	if (plan.run) {
-		planned.run = store_plan(job->id, row->next,
-					 plan.missed == NEVER ? plan.next : plan.missed,
-					 plan.cause);
-		job_plan(job, &planned);
+		run = g_new0(struct run, 1);
+		*run = (struct run){ .due = row->next, .start = row->next, .shards = 1 };
+		run->id = store_number(PLAN, N(row->id), N(row->next),
+				       N(plan.missed == NEVER ? plan.next : plan.missed),
+				       S(plan.cause));
+		job_plan(job, run);
 	}
 	if (plan.missed != NEVER)
-		store_missed(job->id, plan.missed, plan.next);
-	store_next(job->id, plan.next);
+		store_write(MISSED, N(job->row.id), N(plan.missed), N(plan.next));
+	store_write(NEXT, N(plan.next), N(job->row.id));
 	job_go_on(job);
 }
 
-static void touch_job(const void *node, VISIT visit, int depth __attribute__((unused)))
+static void touch_job(struct job *job, void *data __attribute__((unused)))
 {
-	const struct job *job = *(struct job *const *)node;
-	__s64 now = store_now(), start;
+	__s64 delay = job_delay(job);
 
 	/* A job with a timeout but no planned run gets its event soon. */
-	if ((visit != postorder && visit != leaf) || !job->timeout || !job->planned.first)
-		return;
-	start = job->planned.first->start;
-	must(hwtimer_touch(timers, job->timeout, start > now ? start - now : 0), "hwtimer_touch");
+	if (job->timeout && delay != NEVER)
+		must(hwtimer_touch(timers, job->timeout, delay), "hwtimer_touch");
 }
 
 /* Adjust all timeouts if the clock of due times was set. */
 static void follow_clock(void)
 {
-	__s64 offset = store_now() - clock_ns(CLOCK_MONOTONIC), change = offset - clock_offset;
+	__s64 offset = db->now() - clock_ns(CLOCK_MONOTONIC), change = offset - clock_offset;
 
 	if (change > -CLOCK_NOISE && change < CLOCK_NOISE)
 		return;
 	clock_offset = offset;
-	twalk(jobs, touch_job);
+	each_job(touch_job, NULL);
 }
 
-static void forget_job(const void *node, VISIT visit, void *all)
+static void forget_job(struct job *job, void *data __attribute__((unused)))
 {
-	struct job *job = *(struct job *const *)node;
-
-	if (visit != postorder && visit != leaf)
-		return;
 	job_forget(job);
 	if (lanes_is_held(job))
 		lanes_let_go(job);
-	/* This is not for its lane any more. */
-	job->next = *(struct job **)all;
-	*(struct job **)all = job;
+	if (stopping && !job->running)
+		store_write(RELEASE, N(job->row.id));
+	job_put(job);	/* keeps it if it has a timeout, which expires now */
 }
 
 /* Forget all runs except those whose commands were started. The database has them. */
 static void forget_runs(void)
 {
-	struct job *all = NULL, *job;
-
 	lanes_forget();
-	twalk_r(jobs, forget_job, &all);
-	while ((job = all)) {
-		all = job->next;
-		if (stopping && !job->running)
-			store_release(job->id);
-		job_put(job);	/* keeps it if it has a timeout, which expires now */
-	}
+	each_job(forget_job, NULL);
 }
 
 static void lose(void)
@@ -317,26 +306,20 @@ static void lose(void)
 	zone = NULL;
 }
 
-static bool job_knows(const struct job *job, __s64 id)
-{
-	const struct run *run;
-
-	for (run = job->planned.first; run && run->id != id; run = run->next)
-		;
-	return run || lanes_have(job, id);
-}
-
 /* Schedule a run that the database has. Returns false if that is not possible, or was done. */
-static bool take_planned(const struct planned *planned)
+static bool take_planned(struct run *run)
 {
 	struct job_row row;
-	struct job *job = store_job(planned->job, &row) ? job_of(&row) : NULL;
+	struct job *job = store_job(run->job, &row) ? job_of(&row) : NULL;
+	bool known = !job || runs_have(&job->planned, run->id) || lanes_have(job, run->id);
 
-	if (!job || job_knows(job, planned->run))
-		return false;
 	/* Of one that is held, hold_runs() learns. */
-	if (!planned->held)
-		job_plan(job, planned);
+	if (known || run->held)
+		g_free(run);
+	else
+		job_plan(job, run);
+	if (known)
+		return false;
 	if (job->timeout)
 		must(hwtimer_touch(timers, job->timeout, 0), "hwtimer_touch");
 	else
@@ -351,11 +334,11 @@ static bool take_planned(const struct planned *planned)
  */
 static bool recover(bool first)
 {
-	int interrupted = store_take_over(first, store_now() - tolerance()), planned = 0;
-	struct planned found;
+	int interrupted = store_take_over(first, db->now() - tolerance()), planned = 0;
+	struct run *found;
 
-	while (store_each_planned(first, &found))
-		planned += take_planned(&found);
+	while ((found = store_each_planned(first ? EACH_PLANNED : EACH_ORPHAN)))
+		planned += take_planned(found);
 	if (!first && !planned && !interrupted)
 		return false;
 	/* Its last scheduler may not have noticed that the clock was set. */
@@ -380,13 +363,16 @@ static void recalculate(const struct job_row *row, __s64 now, __s64 total)
 	if (!row_schedule(row, &s))
 		return;
 	if (change)
-		store_shift(row->id, change, s.every);
+		store_write(SHIFT, N(change), N(row->id), N(!!s.every));
 	if (s.every && change && s.first)
 		first = s.first += change;
-	store_unplan(row->id, now);
-	next = plan_again(&s, row->next, now, store_last_due(row->id, now + SET_BACK), change);
+	store_write(UNPLAN, N(row->id), N(now));
+	next = plan_again(&s, row->next, now, store_number(LAST_DUE, N(row->id), N(now + SET_BACK)),
+			  change);
 	if (next != row->next || change)
-		store_recalculated(row, next, first, total);
+		store_write(RECALCULATED, N(next), N(first), N(total), N(row->id));
+	if (next != row->next)
+		store_write(LINK, N(next), N(row->id));
 	schedule_clear(&s);
 }
 
@@ -399,7 +385,7 @@ static bool follow_time(void)
 	bool changed = false;
 	GTimeZone *local = g_time_zone_new_local();
 	bool all = !zone || strcmp(zone, g_time_zone_get_identifier(local));
-	__s64 total = store_steps(), now = store_now();
+	__s64 total = store_steps(), now = db->now();
 	struct job_row row;
 
 	if (total == NEVER || (total == steps && !all))
@@ -407,8 +393,10 @@ static bool follow_time(void)
 	if (zone && all)
 		warnx("the time zone is now %s", g_time_zone_get_identifier(local));
 	forget_runs();
-	while (store_each_stale(all, total, &row))
+	while (store_each(EACH_STALE, N(all), N(total))) {
+		store_read_job(EACH_STALE, &row);
 		recalculate(&row, now, total);
+	}
 	g_free(zone);
 	zone = g_strdup(g_time_zone_get_identifier(local));
 	steps = total;
@@ -421,52 +409,44 @@ out:
 static void end_stopped(void)
 {
 	struct job *job;
-	bool covered;
-	__s64 id;
 
-	while ((id = store_each_stopped(&covered))) {
-		job = job_find(id);
-		if (job && covered)
+	while (store_each(EACH_STOPPED)) {
+		job = job_find(store_int(EACH_STOPPED, 0));
+		if (job && store_int(EACH_STOPPED, 1))
 			lanes_cover(job);
 		else if (job)
 			lanes_end(job, "stopped");
 	}
 }
 
-static void find_ended(const void *node, VISIT visit, void *to)
+static void let_go_of_ended(struct job *job, void *data __attribute__((unused)))
 {
-	struct job *job = *(struct job *const *)node;
-
-	if ((visit == postorder || visit == leaf) && lanes_is_held(job) && job->seen != reading)
-		g_ptr_array_add(to, job);
+	if (!lanes_is_held(job) || job->seen == reading)
+		return;
+	lanes_let_go(job);
+	job_put(job);
 }
 
 /* Read which jobs have runs that executors hold, and assign those that nobody holds. */
 static void hold_runs(void)
 {
-	GPtrArray *ended = g_ptr_array_new();
-	struct planned held;
+	struct run *held;
 	struct job *job;
-	unsigned int i;
 
 	dispatch();
 	reading++;
-	while (store_each_held(&held)) {
-		job = job_find(held.job);
-		if (!job)
+	while ((held = store_each_planned(EACH_HELD))) {
+		job = job_find(held->job);
+		if (!job) {
+			g_free(held);
 			continue;
+		}
 		job->seen = reading;
-		lanes_hold(job, &held);
+		lanes_hold(job, held);
 	}
 	/* If that could not be read, nothing has ended. */
-	if (store_owned())
-		twalk_r(jobs, find_ended, ended);
-	for (i = 0; i < ended->len; i++) {
-		job = ended->pdata[i];
-		lanes_let_go(job);
-		job_put(job);
-	}
-	g_ptr_array_free(ended, true);
+	if (db->owned())
+		each_job(let_go_of_ended, NULL);
 }
 
 /*
@@ -475,20 +455,27 @@ static void hold_runs(void)
  */
 static bool take_runs(void)
 {
-	struct planned mine;
+	struct run *mine;
 	struct job_row row;
 	struct job *job;
 	int n = 0;
 
-	if (stopping)
-		store_hand_back();
-	while (!stopping && n < TAKE_MAX && store_each_assigned(&mine)) {
-		job = job_find(mine.job);
-		if (job && lanes_have(job, mine.run))
+	if (stopping) {
+		store_write(NO_PLACES);
+		if (store_write(HAND_BACK))
+			db->wake(SCHEDULERS);
+	}
+	while (!stopping && n < TAKE_MAX && (mine = store_each_planned(EACH_ASSIGNED))) {
+		job = job_find(mine->job);
+		if (job && lanes_have(job, mine->id)) {
+			g_free(mine);
 			continue;
-		job = store_job(mine.job, &row) ? job_of(&row) : NULL;
+		}
+		job = store_job(mine->job, &row) ? job_of(&row) : NULL;
 		if (job)
-			lanes_due(job, run_new(&mine));
+			lanes_due(job, mine);
+		else
+			g_free(mine);
 		n++;
 	}
 	return n < TAKE_MAX;
@@ -496,18 +483,18 @@ static bool take_runs(void)
 
 static int take_asked(void)
 {
-	struct planned asked;
+	struct run *asked;
 	int n = 0;
 
-	while (store_each_asked(&asked))
-		n += take_planned(&asked);
+	while ((asked = store_each_planned(EACH_ASKED)))
+		n += take_planned(asked);
 	return n;
 }
 
 /* Plan what is due within the window. Returns false if there may be more. */
 static bool plan_jobs(void)
 {
-	__s64 now = store_now();
+	__s64 now = db->now();
 	struct job_row row;
 	int n;
 
@@ -519,10 +506,9 @@ static bool plan_jobs(void)
 	return false;
 }
 
-static void write_output(const void *node, VISIT visit, int depth __attribute__((unused)))
+static void write_output(struct job *job, void *data __attribute__((unused)))
 {
-	if (visit == postorder || visit == leaf)
-		lanes_write(*(struct job *const *)node);
+	lanes_write(job);
 }
 
 /* Forget old outputs, a few at a time. */
@@ -531,7 +517,7 @@ static void forget_output(void)
 	static __s64 next;
 	__s64 now = clock_ns(CLOCK_MONOTONIC);
 
-	if (now >= next && store_forget_output(store_now() - keep))
+	if (now >= next && store_forget_output(db->now() - keep))
 		next = now + FORGET_PERIOD;
 }
 
@@ -540,7 +526,7 @@ static bool look(void)
 {
 	bool all = true;
 
-	store_renew();
+	db->begin();
 	follow_clock();
 	end_stopped();
 	if (executes) {
@@ -575,8 +561,8 @@ static bool scan(void)
 	__s64 began = clock_ns(CLOCK_MONOTONIC);
 	bool again, all;
 
-	store_renew();
-	twalk(jobs, write_output);
+	db->begin();
+	each_job(write_output, NULL);
 	if (executes || stopping)
 		return look();
 	forget_output();
@@ -601,18 +587,15 @@ static void scan_later(bool now)
 	must(hwtimer_schedule(timers, delay, 0, NULL), "hwtimer_schedule");
 }
 
-static void print_running(const void *node, VISIT visit, void *to)
+static void print_running(struct job *job, void *to)
 {
-	const struct job *job = *(struct job *const *)node;
-
-	if ((visit == postorder || visit == leaf) && job->running && !lanes_is_held(job))
-		fprintf(to, "%s%lld", ftell(to) > 1 ? "," : "", job->id);
+	if (job->running && !lanes_is_held(job))
+		g_string_append_printf(to, "%s%lld", ((GString *)to)->len > 1 ? "," : "", job->row.id);
 }
 
-static void kill_running(const void *node, VISIT visit, int depth __attribute__((unused)))
+static void kill_running(struct job *job, void *data __attribute__((unused)))
 {
-	if (visit == postorder || visit == leaf)
-		lanes_kill(*(struct job *const *)node);
+	lanes_kill(job);
 }
 
 static void watch(int fd, void *data)
@@ -625,31 +608,25 @@ static void watch(int fd, void *data)
 
 static void watch_wakes(void)
 {
-	if (store_fd() >= 0)
-		watch(store_fd(), NULL);
+	if (db->fd && db->fd() >= 0)
+		watch(db->fd(), NULL);
 }
 
 /* Try to connect to the database again, and schedule what was forgotten. */
 static void try_again(void)
 {
+	GString *running = g_string_new("{");
 	enum resumed resumed;
-	char *running;
-	size_t size;
-	FILE *to = open_memstream(&running, &size);
 
-	if (!to)
-		err(1, "open_memstream");
-	fputc('{', to);
-	twalk_r(jobs, print_running, to);
-	fputc('}', to);
-	fclose(to);
-	resumed = store_resume(running);
-	free(running);
+	each_job(print_running, running);
+	g_string_append_c(running, '}');
+	resumed = db->resume(running->str);
+	g_string_free(running, true);
 	if (resumed == NOT_YET)
 		return;
 	lost = false;
 	if (resumed == TAKEN_OVER)
-		twalk(jobs, kill_running);
+		each_job(kill_running, NULL);
 	watch_wakes();
 	if (!stopping && !executes)
 		recover(true);
@@ -690,38 +667,17 @@ static void timers_readable(void)
 	}
 }
 
-/* Make clock_fd readable when the clock is set. */
-static void watch_clock(void)
+static void note_signal(int number __attribute__((unused)))
 {
-	struct itimerspec far = { .it_value.tv_sec = INT_MAX };
-
-	far.it_value.tv_sec += wall_now() / NS_PER_S;
-	/* ECANCELED: the clock was set once more. The timerfd is armed nevertheless. */
-	if (timerfd_settime(clock_fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &far, NULL) &&
-	    errno != ECANCELED)
-		err(1, "timerfd_settime");
+	signals++;
 }
 
-static void clock_readable(void)
+static void follow_signals(void)
 {
-	__u64 expirations;
-
-	/* epoll reports only that it is readable; ECANCELED says that the clock was set. */
-	if (read(clock_fd, &expirations, sizeof(expirations)) < 0 && errno != ECANCELED)
-		return;
-	watch_clock();
-	if (!lost)
-		scan();
-}
-
-static void signal_readable(void)
-{
-	struct signalfd_siginfo info;
-
-	if (read(signal_fd, &info, sizeof(info)) != sizeof(info))
-		return;
-	if (stopping)
+	if (signals > 1)
 		errx(1, "ended before what was running");
+	if (!signals || stopping)
+		return;
 	stopping = true;
 	/* Planned runs are left for other schedulers, which may have them before this one ends. */
 	if (!lost)
@@ -730,29 +686,30 @@ static void signal_readable(void)
 
 static void open_all(const struct sched_options *options)
 {
-	sigset_t signals;
+	const struct sigaction note = { .sa_handler = note_signal };
+	sigset_t blocked;
 
 	window = options->window;
 	keep = options->keep;
 	executes = options->executes;
+	jobs = g_hash_table_new(g_int64_hash, g_int64_equal);
 	must(hwtimer_open(&timers, NULL), "hwtimer_open");
 	/* If SIGCHLD were ignored, there would be no children to wait for. */
 	signal(SIGCHLD, SIG_DFL);
 	/* Messages that nobody reads must not end the scheduler. */
 	signal(SIGPIPE, SIG_IGN);
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
-	sigprocmask(SIG_BLOCK, &signals, NULL);
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGTERM);
+	sigaddset(&blocked, SIGINT);
+	sigprocmask(SIG_BLOCK, &blocked, &waiting_mask);
+	sigdelset(&waiting_mask, SIGTERM);
+	sigdelset(&waiting_mask, SIGINT);
+	sigaction(SIGTERM, &note, NULL);
+	sigaction(SIGINT, &note, NULL);
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	clock_fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 	watch(hwtimer_fd(timers), &timers);
-	watch(signal_fd, &signal_fd);
-	watch(clock_fd, &clock_fd);
-	watch_clock();
 	watch_wakes();
-	clock_offset = store_now() - clock_ns(CLOCK_MONOTONIC);
+	clock_offset = db->now() - clock_ns(CLOCK_MONOTONIC);
 	lanes_setup(&options->lanes, epoll_fd, timers);
 }
 
@@ -788,12 +745,13 @@ void sched_run(const struct sched_options *options)
 	/* When stopping, try to record the results of all commands. */
 	while (!stopping || lanes_running() || lost) {
 		/* What woke it may have been read together with an answer. */
-		woken = lost ? 0 : woken | store_woken();
+		woken = lost || !db->woken ? 0 : woken | db->woken();
 		began = clock_ns(CLOCK_MONOTONIC);
 		wait = !woken ? -1 : began < ready ? (ready - began) / NS_PER_MS + 1 : 0;
-		n = epoll_wait(epoll_fd, events, EVENTS, wait);
+		n = epoll_pwait(epoll_fd, events, EVENTS, wait, &waiting_mask);
 		if (n < 0 && errno != EINTR)
-			err(1, "epoll_wait");
+			err(1, "epoll_pwait");
+		follow_signals();
 		/* Jobs may be gone after the other events. */
 		for (i = 0; i < n; i++)
 			if (events[i].data.u64 & LANES_OUTPUT)
@@ -803,12 +761,8 @@ void sched_run(const struct sched_options *options)
 
 			if (events[i].data.u64 & LANES_OUTPUT)
 				continue;
-			if (data == &signal_fd)
-				signal_readable();
-			else if (data == &timers)
+			if (data == &timers)
 				timers_readable();
-			else if (data == &clock_fd)
-				clock_readable();
 			else if (data)
 				lanes_reap(data);
 		}

@@ -11,6 +11,18 @@
 #define ROUTE_WORDS	"'first', 'last', 'round-robin', 'random', 'hash', 'lfu', 'lru',"	\
 			" 'failover', 'busyover', 'broadcast'"
 
+/* Whoever changes the tables of either database changes this, and VERSION in web/store.py. */
+#define SCHEMA_VERSION	"2"
+#define OTHER_VERSION	"%s: these tables were made by another version of this program"
+#define OLD_SCHEDULER	"%s: end all schedulers, so that these tables can be upgraded"
+/* As store_read_job() reads them. */
+#define JOB_COLUMNS	"job.*"
+/* enum why. Further shards are for the schedule, too. */
+#define WHY									\
+	"CASE WHEN cause IN ('due', 'late', 'misfire') OR cause = 'again' AND event IS NULL"	\
+	" AND origin IS NULL THEN 0"						\
+	" WHEN cause = 'retry' THEN 3 ELSE 2 END"
+
 /* Of the chain of a job's rows: see store.h. */
 #define CHAIN		"(until IS NULL OR until <> due)"
 #define OPEN		"state IN ('planned', 'started')"

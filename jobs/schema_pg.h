@@ -23,7 +23,7 @@
 #ifndef SCHEMA_PG_H
 #define SCHEMA_PG_H
 
-#include "store_db.h"
+#include "schema.h"
 
 /* A standby that is promoted has another timeline, a restored table another oid. */
 #define SERVER										\

@@ -9,7 +9,7 @@
 
 #include <glib.h>
 
-#include "store_db.h"
+#include "store.h"
 
 /* How many rows are deleted in a transaction, for which schedulers wait. */
 #define TRIM_MAX	((__s64)4096)
@@ -19,7 +19,7 @@ const char *const blocks[] = { "serial", "discard", "cover" };
 const char *const dsts[] = { "once", "clock" };
 const char *const events[] = { "success", "failure", "end" };
 
-static const struct db *db = &db_sqlite;
+const struct db *db = &db_sqlite;
 
 /* The queries that are the same for both databases. */
 static const char *const common[QUERIES] = {
@@ -99,56 +99,90 @@ const char *query_text(enum query q)
 	return db->queries[q] ?: common[q];
 }
 
-/*
- * Prepare a query. @kinds has a letter for each parameter: n: a number; t: a time or NEVER, which
- * becomes NULL; s: a string or NULL.
- */
-static enum query query(enum query q, const char *kinds, ...)
-{
-	struct value values[PARAMETERS_MAX] = { };
-	va_list list;
-	int n;
+/* The rows of a query. */
+static struct answer {
+	GPtrArray	*cells;		/* NULL: it is over */
+	int		columns;
+	unsigned int	at;		/* in cells: the row */
+} answers[QUERIES];
 
-	va_start(list, kinds);
-	for (n = 0; kinds[n]; n++) {
-		values[n].number = NEVER;
-		if (kinds[n] == 's')
-			values[n].string = va_arg(list, const char *);
-		else
-			values[n].number = va_arg(list, __s64);
-	}
-	va_end(list);
-	if (query_text(q))
-		db->bind(q, values, n);
-	return q;
+static void reset(enum query q)
+{
+	g_clear_pointer(&answers[q].cells, g_ptr_array_unref);
+}
+
+/* Returns how many rows were changed. */
+static int execute(enum query q, const struct value *values, int n)
+{
+	struct answer *a = &answers[q];
+
+	reset(q);
+	if (!query_text(q))
+		return 0;
+	a->cells = g_ptr_array_new_with_free_func(g_free);
+	a->at = 0;
+	return db->execute(q, values, n, a->cells, &a->columns);
 }
 
 static bool row(enum query q)
 {
-	return query_text(q) && db->row(q);
+	struct answer *a = &answers[q];
+
+	if (a->cells && a->at < a->cells->len)
+		return true;
+	reset(q);
+	return false;
 }
 
-/* Execute a query that writes. Returns how many rows it changed. */
-static int write_row(enum query q)
+int store_write_values(enum query q, const struct value *values, int n)
 {
-	while (row(q))
-		;
-	return query_text(q) ? db->changes(q) : 0;
+	int changes;
+
+	if (query_text(q))
+		db->begin();
+	changes = execute(q, values, n);
+	reset(q);
+	return changes;
 }
 
-/* Execute a query that returns one number. */
-static __s64 one_number(enum query q)
+__s64 store_number_of(enum query q, const struct value *values, int n)
 {
-	__s64 value = row(q) ? db->number(q, 0) : 0;
+	__s64 value;
 
-	db->reset(q);
+	execute(q, values, n);
+	value = row(q) ? store_int(q, 0) : 0;
+	reset(q);
 	return value;
 }
 
-/* For functions that return one row per call: go to the next row of @q, or else begin it. */
-static bool each(enum query q)
+bool store_each_of(enum query q, const struct value *values, int n)
 {
-	return row(db->going_on(q) ? q : query(q, ""));
+	if (answers[q].cells)
+		answers[q].at += answers[q].columns;
+	else
+		execute(q, values, n);
+	return row(q);
+}
+
+const char *store_text(enum query q, int column)
+{
+	return g_ptr_array_index(answers[q].cells, answers[q].at + column);
+}
+
+__s64 store_int(enum query q, int column)
+{
+	const char *value = store_text(q, column);
+
+	return value ? atoll(value) : NEVER;
+}
+
+bool store_commit(void)
+{
+	enum query q;
+
+	for (q = 0; q < QUERIES; q++)
+		reset(q);
+	return db->commit();
 }
 
 void store_open(const char *name, bool create)
@@ -164,124 +198,29 @@ void store_open(const char *name, bool create)
 	db->open(name, create);
 }
 
-void store_close(void)
-{
-	db->close();
-}
-
-void store_lock(const char *name, __s64 lease)
-{
-	db->lock(name, lease, NULL);
-}
-
-void store_join(const struct executor_row *as, __s64 lease)
-{
-	db->lock(NULL, lease, as);
-}
-
-static void need_executors(void)
+void store_need_executors(void)
 {
 	if (!query_text(EACH_EXECUTOR))
 		errx(1, "executors need a database in PostgreSQL");
 }
 
-bool store_add_executor(const char *name, const char *token)
-{
-	need_executors();
-	db->begin();
-	return write_row(query(KNOW, "ss", name, token));
-}
-
-bool store_remove_executor(const char *name)
-{
-	need_executors();
-	db->begin();
-	write_row(query(EXPEL, "s", name));
-	return write_row(query(FORGET_KNOWN, "s", name));
-}
-
-static bool executor_row(enum query q, bool found, struct executor_row *row)
-{
-	if (!found)
-		return false;
-	*row = (struct executor_row){
-		.id = db->text(q, 0), .name = db->text(q, 1), .tags = db->text(q, 2),
-		.places = db->number(q, 3), .runs = db->number(q, 4), .left = db->number(q, 5),
-		.silent = db->number(q, 6),
-	};
-	return true;
-}
-
-bool store_each_executor(struct executor_row *row)
-{
-	need_executors();
-	return executor_row(EACH_EXECUTOR, each(EACH_EXECUTOR), row);
-}
-
-int store_fd(void)
-{
-	return db->fd ? db->fd() : -1;
-}
-
-unsigned int store_woken(void)
-{
-	return db->woken ? db->woken() : 0;
-}
-
-void store_wake(const char *whom)
-{
-	if (db->wake)
-		db->wake(whom);
-}
-
-bool store_commit(void)
-{
-	return db->commit();
-}
-
-bool store_owned(void)
-{
-	return db->owned();
-}
-
-enum resumed store_resume(const char *running)
-{
-	return db->resume(running);
-}
-
-void store_renew(void)
-{
-	db->begin();
-}
-
-__s64 store_now(void)
-{
-	return db->now();
-}
-
-static void check_route(const struct job_row *job)
-{
-	if (job->route)
-		need_executors();
-}
-
 static __s64 id_of(const char *name)
 {
-	return one_number(query(HAS, "s", name));
+	return store_number(HAS, S(name));
 }
 
 /* The script of a job, if it has one, is an argument, too. -1 would be NULL. */
-#define SCRIPT		(-2LL)
+#define SCRIPT		(-2)
 
 static void write_command(__s64 job, const char *script, char *const *argv)
 {
-	__s64 i;
+	int i;
 
-	write_row(query(FORGET_ARGUMENTS, "n", job));
+	store_write(FORGET_ARGUMENTS, N(job));
 	if (script)
-		write_row(query(ADD_ARGUMENT, "nns", job, SCRIPT, script));
+		store_write(ADD_ARGUMENT, N(job), N(SCRIPT), S(script));
 	for (i = 0; argv[i]; i++)
-		write_row(query(ADD_ARGUMENT, "nns", job, i, argv[i]));
+		store_write(ADD_ARGUMENT, N(job), N(i), S(argv[i]));
 }
 
 void store_add(const struct job_row *job, char *const *argv)
@@ -289,102 +228,78 @@ void store_add(const struct job_row *job, char *const *argv)
 	db->begin();
 	if (id_of(job->name))
 		errx(1, "there is a job '%s' already", job->name);
-	write_row(query(ADD, "s", job->name));
+	store_write(ADD, S(job->name));
 	store_change(job, argv);
 }
 
-/* Forget what is planned, from @next on. What was asked for is discarded. */
+/* Forget what is planned. What was asked for is discarded. */
 static void withdraw(__s64 job)
 {
-	write_row(query(DISCARD_ASKED, "n", job));
-	write_row(query(UNPLAN, "nn", job, 0LL));
+	store_write(DISCARD_ASKED, N(job));
+	store_write(UNPLAN, N(job), N(0));
 }
 
-bool store_change(const struct job_row *job, char *const *argv)
+void store_change(const struct job_row *job, char *const *argv)
 {
 	__s64 id;
 
-	check_route(job);
+	if (job->route)
+		store_need_executors();
 	db->begin();
 	id = id_of(job->name);
-	if (!id)
-		return false;
 	if ((job->after && !id_of(job->after)) || (job->alarm && !id_of(job->alarm)))
 		errx(1, "--after, --alarm: there is no such job");
 	withdraw(id);
-	write_row(query(CHANGE, "stsstssntnssnnnnnsssn", job->cron,
-			job->cron ? NEVER : job->every, misfires[job->misfire],
-			blocks[job->block], job->next, job->zone, dsts[job->by_clock], job->first,
-			job->timeout, job->grace, job->route, job->tags ?: "", (__s64)job->again,
-			job->retries, job->backoff, job->jitter, (__s64)job->from_end, job->after,
-			job->after ? events[job->after_event] : NULL, job->alarm, id));
-	write_row(query(LINK, "tn", job->next, id));
-	if (one_number(query(IS_CYCLE, "s", job->name)))
+	store_write(CHANGE, S(job->cron), N(job->cron ? NEVER : job->every),
+		    S(misfires[job->misfire]), S(blocks[job->block]), N(job->next), S(job->zone),
+		    S(dsts[job->by_clock]), N(job->first), N(job->timeout), N(job->grace),
+		    S(job->route), S(job->tags ?: ""), N(job->again), N(job->retries),
+		    N(job->backoff), N(job->jitter), N(job->from_end), S(job->after),
+		    S(job->after ? events[job->after_event] : NULL), S(job->alarm), N(id));
+	store_write(LINK, N(job->next), N(id));
+	if (store_number(IS_CYCLE, S(job->name)))
 		errx(1, "job '%s' would run after itself", job->name);
 	write_command(id, job->script, argv);
-	return true;
 }
 
-bool store_pause(const char *name, bool pause)
+void store_pause(__s64 job, bool pause)
 {
-	__s64 id;
-
-	db->begin();
-	id = id_of(name);
-	write_row(query(PAUSE, "nn", (__s64)pause, id));
+	store_write(PAUSE, N(pause), N(job));
 	if (pause) {
 		/* A shard whose due time others have begun is not due again. */
-		write_row(query(DISCARD_ASKED, "n", id));
-		write_row(query(WITHDRAW, "n", id));
-		withdraw(id);
+		store_write(DISCARD_ASKED, N(job));
+		store_write(WITHDRAW, N(job));
+		withdraw(job);
 	}
-	return id;
-}
-
-__s64 store_ask(const char *name)
-{
-	__s64 id;
-
-	db->begin();
-	id = id_of(name);
-	return id ? one_number(query(ASK, "nn", id, db->now())) : 0;
 }
 
 static void trim_job(__s64 job, __s64 before)
 {
-	for (;;) {
-		db->begin();
-		if (write_row(query(TRIM, "nnn", job, before, TRIM_MAX)) < TRIM_MAX)
-			break;
+	while (store_write(TRIM, N(job), N(before), N(TRIM_MAX)) == TRIM_MAX) {
 		store_commit();
 		usleep(LET_OTHERS_MS * 1000);
 	}
 	store_commit();
 }
 
-bool store_remove(const char *name)
+void store_remove(__s64 job)
 {
-	__s64 job = id_of(name);
-
-	if (!job)
-		return false;
 	/* Few rows are left for the last transaction. */
 	trim_job(job, INT64_MAX);
-	db->begin();
-	return write_row(query(REMOVE, "n", job));
+	store_write(REMOVE, N(job));
 }
 
 void store_trim(__s64 before)
 {
 	__s64 job = 0;
 
-	while ((job = one_number(query(NEXT_ID, "n", job))) != NEVER)
+	while ((job = store_number(NEXT_ID, N(job))) != NEVER)
 		trim_job(job, before);
 }
 
-bool store_has(const char *name)
+bool store_forget_output(__s64 before)
 {
-	return id_of(name);
+	return store_write(FORGET_OUTPUT, N(before), N(TRIM_MAX)) < TRIM_MAX;
 }
 
 /* The table allows no other words. */
@@ -396,56 +311,54 @@ static int index_of(const char *word, const char *const *words, int number)
 	return 0;
 }
 
-static bool job_row(enum query q, bool found, struct job_row *job)
+void store_read_job(enum query q, struct job_row *job)
 {
-	if (!found)
-		return false;
 	*job = (struct job_row){
-		.id = db->number(q, 0), .name = db->text(q, 1), .cron = db->text(q, 2),
-		.every = db->number(q, 3), .misfire = index_of(db->text(q, 4), misfires, 3),
-		.block = index_of(db->text(q, 5), blocks, 3), .next = db->number(q, 6),
-		.zone = db->text(q, 7), .by_clock = index_of(db->text(q, 8), dsts, 2),
-		.first = db->number(q, 9), .steps = db->number(q, 10),
-		.timeout = db->number(q, 11), .grace = db->number(q, 12),
-		.route = db->text(q, 13), .tags = db->text(q, 14), .again = db->number(q, 15),
-		.paused = db->number(q, 16), .retries = db->number(q, 17),
-		.backoff = db->number(q, 18), .jitter = db->number(q, 19),
-		.from_end = db->number(q, 20), .after = db->text(q, 21),
-		.after_event = index_of(db->text(q, 22) ?: "", events, 3),
-		.alarm = db->text(q, 23), .version = db->number(q, 24),
+		.id = store_int(q, 0), .name = store_text(q, 1), .cron = store_text(q, 2),
+		.every = store_int(q, 3), .misfire = index_of(store_text(q, 4), misfires, 3),
+		.block = index_of(store_text(q, 5), blocks, 3), .next = store_int(q, 6),
+		.zone = store_text(q, 7), .by_clock = index_of(store_text(q, 8), dsts, 2),
+		.first = store_int(q, 9), .steps = store_int(q, 10),
+		.timeout = store_int(q, 11), .grace = store_int(q, 12),
+		.route = store_text(q, 13), .tags = store_text(q, 14), .again = store_int(q, 15),
+		.paused = store_int(q, 16), .retries = store_int(q, 17),
+		.backoff = store_int(q, 18), .jitter = store_int(q, 19),
+		.from_end = store_int(q, 20), .after = store_text(q, 21),
+		.after_event = index_of(store_text(q, 22) ?: "", events, 3),
+		.alarm = store_text(q, 23), .version = store_int(q, 24),
 	};
-	return true;
 }
 
 bool store_first_due(__s64 until, struct job_row *job)
 {
-	db->begin();
+	bool went_on = answers[FIRST_DUE].cells;
+
 	/* A query may return several jobs. When it has no more, there may be others. */
-	return job_row(FIRST_DUE, (db->going_on(FIRST_DUE) && row(FIRST_DUE)) ||
-		       row(query(FIRST_DUE, "n", until)), job);
+	if (!store_each(FIRST_DUE, N(until)) && !(went_on && store_each(FIRST_DUE, N(until))))
+		return false;
+	store_read_job(FIRST_DUE, job);
+	return true;
 }
 
 bool store_job(__s64 id, struct job_row *job)
 {
-	return job_row(JOB, row(query(JOB, "n", id)), job);
-}
-
-bool store_each_job(struct job_row *job)
-{
-	return job_row(EACH_JOB, each(EACH_JOB), job);
+	reset(JOB);
+	if (!store_each(JOB, N(id)))
+		return false;
+	store_read_job(JOB, job);
+	return true;
 }
 
 char **store_argv(__s64 job, char **script)
 {
-	enum query q = query(ARGV, "n", job);
 	GPtrArray *argv = g_ptr_array_new();
 
 	*script = NULL;
-	while (row(q))
-		if (db->number(q, 1) < 0)
-			*script = g_strdup(db->text(q, 0));
+	while (store_each(ARGV, N(job)))
+		if (store_int(ARGV, 1) < 0)
+			*script = g_strdup(store_text(ARGV, 0));
 		else
-			g_ptr_array_add(argv, g_strdup(db->text(q, 0)));
+			g_ptr_array_add(argv, g_strdup(store_text(ARGV, 0)));
 	g_ptr_array_add(argv, NULL);
 	return (char **)g_ptr_array_free(argv, false);
 }
@@ -456,37 +369,18 @@ char **store_context(__s64 run, char **environment)
 		"JOBS_CAUSE", "JOBS_ATTEMPT", "JOBS_DUE", "JOBS_EVENT",
 		"JOBS_OF", "JOBS_OF_DUE", "JOBS_OF_STATE", "JOBS_OF_STATUS",
 	};
-	enum query q = query(CONTEXT, "n", run);
 	const char *value;
 	size_t i;
 
-	if (!row(q))
+	if (!store_each(CONTEXT, N(run)))
 		return environment;
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		value = db->text(q, i);
+		value = store_text(CONTEXT, i);
 		if (value)
 			environment = g_environ_setenv(environment, names[i], value, true);
 	}
-	db->reset(q);
+	reset(CONTEXT);
 	return environment;
-}
-
-__s64 store_plan(__s64 job, __s64 due, __s64 until, const char *cause)
-{
-	db->begin();
-	return one_number(query(PLAN, "nnts", job, due, until, cause));
-}
-
-void store_missed(__s64 job, __s64 due, __s64 until)
-{
-	db->begin();
-	write_row(query(MISSED, "nnt", job, due, until));
-}
-
-void store_next(__s64 job, __s64 next)
-{
-	db->begin();
-	write_row(query(NEXT, "tn", next, job));
 }
 
 /* An id that changes when the machine is started: clocks since then cannot be compared. */
@@ -511,21 +405,21 @@ __s64 store_steps(void)
 
 	db->begin();
 	offset = db->now() - clock_ns(CLOCK_BOOTTIME);
-	steps = one_number(query(STEPS, ""));
+	steps = store_number(STEPS);
 	if (!db->owned())
 		return NEVER;
 	if (!known) {
 		base = offset - steps;
 		if (query_text(SET_BOOT)) {
-			write_row(query(SET_BOOT, "sn", boot_id(), base));
-			base = one_number(query(BASE, ""));
+			store_write(SET_BOOT, S(boot_id()), N(base));
+			base = store_number(BASE);
 		}
 		known = true;
 	}
 	step = offset - base - steps;
 	if (llabs(step) > db->error()) {
 		/* Another scheduler may have counted it. */
-		steps = one_number(query(STEPS_LOCKED, ""));
+		steps = store_number(STEPS_LOCKED);
 		if (!db->owned())
 			return NEVER;
 		step = offset - base - steps;
@@ -533,92 +427,26 @@ __s64 store_steps(void)
 	if (llabs(step) > db->error()) {
 		warnx("the clock was set, by %+.3f s", (double)step / NS_PER_S);
 		steps += step;
-		write_row(query(STEP, "n", steps));
+		store_write(STEP, N(steps));
 	}
 	/* PostgreSQL's machine has other crystals than this one. */
 	base = offset - steps;
 	return steps;
 }
 
-bool store_each_stale(bool all, __s64 steps, struct job_row *job)
-{
-	enum query q = EACH_STALE;
-
-	return job_row(q, row(db->going_on(q) ? q : query(q, "nn", (__s64)all, steps)), job);
-}
-
-void store_shift(__s64 job, __s64 change, bool all)
-{
-	write_row(query(SHIFT, "nnn", change, job, (__s64)all));
-}
-
-void store_unplan(__s64 job, __s64 now)
-{
-	write_row(query(UNPLAN, "nn", job, now));
-}
-
-__s64 store_last_due(__s64 job, __s64 until)
-{
-	return one_number(query(LAST_DUE, "nn", job, until));
-}
-
-void store_recalculated(const struct job_row *job, __s64 next, __s64 first, __s64 steps)
-{
-	write_row(query(RECALCULATED, "tnnn", next, first, steps, job->id));
-	if (next != job->next)
-		write_row(query(LINK, "tn", next, job->id));
-}
-
-void store_release(__s64 job)
-{
-	if (!query_text(RELEASE))
-		return;
-	db->begin();
-	write_row(query(RELEASE, "n", job));
-}
-
-bool store_started(__s64 run, const char *lane)
-{
-	db->begin();
-	return write_row(query(STARTED, "sn", lane, run));
-}
-
-bool store_stop(const char *name)
-{
-	__s64 job = id_of(name);
-
-	db->begin();
-	return write_row(query(STOP, "n", job));
-}
-
-__s64 store_each_stopped(bool *covered)
-{
-	if (!each(EACH_STOPPED))
-		return 0;
-	*covered = db->number(EACH_STOPPED, 1);
-	return db->number(EACH_STOPPED, 0);
-}
-
 __s64 store_skipped(__s64 run, __s64 missed)
 {
-	db->begin();
-	if (missed && write_row(query(EXTEND, "nn", run, missed))) {
-		write_row(query(UNDO, "n", run));
+	if (missed && store_write(EXTEND, N(run), N(missed))) {
+		store_write(UNDO, N(run));
 		return missed;
 	}
-	write_row(query(SKIP, "n", run));
+	store_write(SKIP, N(run));
 	return run;
 }
 
 void store_ended(__s64 run, const char *state, __s64 took, __s64 status)
 {
-	db->begin();
-	write_row(query(ENDED, "sttn", state, took, status, run));
-}
-
-__s64 store_slow_runs(__s64 job, __s64 since, __s64 took)
-{
-	return one_number(query(SLOW_RUNS, "nnn", job, since, took));
+	store_write(ENDED, S(state), N(took), N(status), N(run));
 }
 
 int store_take_over(bool first, __s64 too_late)
@@ -628,151 +456,27 @@ int store_take_over(bool first, __s64 too_late)
 	/* Nobody has a scheduler's jobs in SQLite until it ends. */
 	if (!query_text(TAKE_OVER) && !first)
 		return 0;
-	db->begin();
 	/* These are several queries: each sees what was committed while the one before waited. */
-	if (!query_text(TAKE_OVER) || write_row(query(TAKE_OVER, ""))) {
-		write_row(query(AGAIN, ""));
-		interrupted = write_row(query(INTERRUPT, ""));
-		write_row(query(BURY, ""));
+	if (!query_text(TAKE_OVER) || store_write(TAKE_OVER)) {
+		store_write(AGAIN);
+		interrupted = store_write(INTERRUPT);
+		store_write(BURY);
 	}
-	write_row(query(TOO_LATE, "n", too_late));
+	store_write(TOO_LATE, N(too_late));
 	return interrupted;
 }
 
-/* The queries of runs have these columns. */
-static bool each_planned(enum query q, struct planned *planned)
+struct run *store_each_planned(enum query q)
 {
-	if (!query_text(q) || !each(q))
-		return false;
-	*planned = (struct planned){
-		.run = db->number(q, 0), .job = db->number(q, 1), .due = db->number(q, 2),
-		.shard = db->number(q, 3), .shards = db->number(q, 4), .why = db->number(q, 5),
-		.held = db->number(q, 6),
+	struct run *run;
+
+	if (!store_each(q))
+		return NULL;
+	run = g_new0(struct run, 1);
+	*run = (struct run){
+		.id = store_int(q, 0), .job = store_int(q, 1), .due = store_int(q, 2),
+		.shard = store_int(q, 3), .shards = store_int(q, 4), .why = store_int(q, 5),
+		.held = store_int(q, 6), .start = store_int(q, 2),
 	};
-	return true;
-}
-
-bool store_each_planned(bool all, struct planned *planned)
-{
-	db->begin();
-	return each_planned(all ? EACH_PLANNED : EACH_ORPHAN, planned);
-}
-
-bool store_each_asked(struct planned *planned)
-{
-	db->begin();
-	return each_planned(EACH_ASKED, planned);
-}
-
-bool store_offer(__s64 run)
-{
-	db->begin();
-	return write_row(query(OFFER, "n", run));
-}
-
-bool store_each_offered(struct offer *offer)
-{
-	const enum query q = EACH_OFFERED;
-
-	if (!query_text(q) || !each(q))
-		return false;
-	*offer = (struct offer){
-		.run = db->number(q, 0), .job = db->number(q, 1), .shard = db->number(q, 2),
-		.shards = db->number(q, 3), .executor = db->text(q, 4), .route = db->text(q, 5),
-		.tags = db->text(q, 6),
-	};
-	return true;
-}
-
-bool store_each_candidate(struct executor_row *row)
-{
-	return executor_row(EACH_CANDIDATE, each(EACH_CANDIDATE), row);
-}
-
-bool store_each_used(__s64 job, const char **name, __s64 *used, __s64 *last)
-{
-	const enum query q = EACH_USED;
-
-	if (!row(db->going_on(q) ? q : query(q, "n", job)))
-		return false;
-	*name = db->text(q, 0);
-	*used = db->number(q, 1);
-	*last = db->number(q, 2);
-	return true;
-}
-
-void store_assign(__s64 run, const struct executor_row *to, __s64 shard, __s64 shards)
-{
-	db->begin();
-	write_row(query(ASSIGN, "ssnnn", to->id, to->name, shard, shards, run));
-	store_wake(to->id);
-}
-
-void store_add_shard(__s64 run, const struct executor_row *to, __s64 shard, __s64 shards)
-{
-	write_row(query(ADD_SHARD, "ssnnn", to->id, to->name, shard, shards, run));
-	store_wake(to->id);
-}
-
-bool store_each_held(struct planned *held)
-{
-	return each_planned(EACH_HELD, held);
-}
-
-void store_cover_held(__s64 job)
-{
-	db->begin();
-	write_row(query(COVER_HELD, "n", job));
-}
-
-bool store_each_assigned(struct planned *planned)
-{
-	return each_planned(EACH_ASSIGNED, planned);
-}
-
-void store_hand_back(void)
-{
-	db->begin();
-	write_row(query(NO_PLACES, ""));
-	if (write_row(query(HAND_BACK, "")))
-		store_wake(SCHEDULERS);
-}
-
-void store_output(__s64 run, __s64 size, const char *head, const char *tail)
-{
-	db->begin();
-	write_row(query(OUTPUT, "nnssn", db->now(), size, head, tail, run));
-}
-
-bool store_last_output(const char *name, __s64 *size, const char **head, const char **tail)
-{
-	const enum query q = LAST_OUTPUT;
-
-	if (!row(query(q, "s", name)))
-		return false;
-	*size = db->number(q, 0);
-	*head = db->text(q, 1);
-	*tail = db->text(q, 2);
-	return true;
-}
-
-bool store_forget_output(__s64 before)
-{
-	db->begin();
-	return write_row(query(FORGET_OUTPUT, "nn", before, TRIM_MAX)) < TRIM_MAX;
-}
-
-bool store_each_run(const char *job, struct run_row *run)
-{
-	enum query q = EACH_RUN;
-
-	if (!row(db->going_on(q) ? q : query(q, "s", job)))
-		return false;
-	*run = (struct run_row){
-		.job = db->text(q, 0), .due = db->number(q, 1), .until = db->number(q, 2),
-		.cause = db->text(q, 3), .state = db->text(q, 4), .lane = db->text(q, 5),
-		.started = db->number(q, 6), .took = db->number(q, 7), .status = db->number(q, 8),
-		.doubtful = db->number(q, 9),
-	};
-	return true;
+	return run;
 }

@@ -71,7 +71,7 @@
 #include <postgresql/libpq-fe.h>
 
 #include "schema_pg.h"
-#include "store_db.h"
+#include "store.h"
 
 /* "jobs" in ASCII: excludes processes that create the tables at the same time. */
 #define CREATE_LOCK	"1785684595"
@@ -94,7 +94,7 @@
 /* The condition of indices. */
 #define OF_DEAD		"holder IN (SELECT id FROM executor WHERE lease = 0)"
 #define HASHED(token)	"encode(sha256(convert_to(" token ", 'UTF8')), 'hex')"
-/* Those of struct executor_row. */
+/* Its runs; how much of its lease is left; is it silent? */
 #define EXECUTOR_COLUMNS							\
 	"id, name, tags, places,"						\
 	" (SELECT count(*) FROM run WHERE holder = executor.id AND " OPEN "),"	\
@@ -231,20 +231,14 @@ static __s64 clock_offset;	/* PostgreSQL's clock minus CLOCK_MONOTONIC, or less 
 
 static char me[40];		/* the id; "": this is no scheduler */
 static char name[128];		/* of this process, for people */
-static const struct executor_row *executor;	/* what it joined as; NULL: it is a scheduler */
+static const struct executor *executor;	/* what it joined as; NULL: it is a scheduler */
 static __s64 lease;
 static __s64 lease_end;		/* CLOCK_BOOTTIME, which goes on while the machine is suspended */
 static bool told;		/* that the connection was lost */
 static GString *wakes;		/* statements that wake others, before COMMIT */
 static bool taken_over;		/* begin() found that the row of this scheduler is gone */
 
-/* A query's rows. */
-static struct answer {
-	PGresult	*rows;		/* NULL: it is over */
-	int		at;
-	int		changes;
-	bool		prepared;	/* in this session */
-} answers[QUERIES];
+static bool prepared[QUERIES];	/* in this session */
 
 /* What ENDED has written in the current transaction, or since the connection was lost. */
 static struct result {
@@ -258,31 +252,19 @@ static void forget_results(void)
 
 	while ((result = results)) {
 		results = result->next;
-		free(result);
+		g_free(result);
 	}
-}
-
-static void reset(enum query q)
-{
-	PQclear(answers[q].rows);
-	answers[q].rows = NULL;
 }
 
 /* The connection cannot be used any more. This ends the program unless it is a scheduler. */
 static void lost(const char *why)
 {
-	enum query q;
-
 	if (!*me)
 		errx(1, "PostgreSQL: %.*s", (int)strcspn(why, "\n"), why);
 	if (!told)
 		warnx("PostgreSQL: %.*s; trying again", (int)strcspn(why, "\n"), why);
 	told = true;
-	/* Whoever reads a row may still use it, until commit(). */
-	for (q = 0; q < QUERIES; q++) {
-		answers[q].at = PQntuples(answers[q].rows);
-		answers[q].prepared = false;
-	}
+	memset(prepared, 0, sizeof(prepared));
 	PQfinish(conn);
 	conn = NULL;
 	writing = false;
@@ -393,31 +375,6 @@ static void execute_with(const char *sql, const char *value)
 		PQclear(check(PQsendQueryParams(conn, sql, 1, NULL, &value, NULL, NULL, 0)));
 }
 
-static void run_query(enum query q, const struct value *values, int n)
-{
-	struct answer *a = &answers[q];
-	const char *texts[PARAMETERS_MAX];
-	char numbers[PARAMETERS_MAX][24], id[16];
-	int i;
-
-	reset(q);
-	a->changes = 0;
-	snprintf(id, sizeof(id), "q%d", q);
-	for (i = 0; i < n; i++) {
-		snprintf(numbers[i], sizeof(numbers[i]), "%lld", values[i].number);
-		texts[i] = values[i].string ?: values[i].number == NEVER ? NULL : numbers[i];
-	}
-	if (conn && !a->prepared) {
-		PQclear(check(PQsendPrepare(conn, id, query_text(q), n, NULL)));
-		a->prepared = conn;
-	}
-	if (!conn)
-		return;
-	a->rows = check(PQsendQueryPrepared(conn, id, n, texts, NULL, NULL, 0));
-	a->changes = a->rows ? atoi(PQcmdTuples(a->rows)) : 0;
-	a->at = -1;
-}
-
 static void wake(const char *whom)
 {
 	char sql[64];
@@ -427,14 +384,42 @@ static void wake(const char *whom)
 		g_string_append(wakes, sql);
 }
 
-static void bind(enum query q, const struct value *values, int n)
+static int send_query(enum query q, const struct value *values, int n, GPtrArray *cells,
+		      int *columns)
+{
+	const char *texts[VALUES_MAX];
+	char numbers[VALUES_MAX][24], id[16];
+	PGresult *rows;
+	int i, changes;
+
+	snprintf(id, sizeof(id), "q%d", q);
+	for (i = 0; i < n; i++) {
+		snprintf(numbers[i], sizeof(numbers[i]), "%lld", values[i].number);
+		texts[i] = values[i].string ?: values[i].number == NEVER ? NULL : numbers[i];
+	}
+	if (conn && !prepared[q]) {
+		PQclear(check(PQsendPrepare(conn, id, query_text(q), n, NULL)));
+		prepared[q] = conn;
+	}
+	if (!conn)
+		return 0;
+	rows = check(PQsendQueryPrepared(conn, id, n, texts, NULL, NULL, 0));
+	*columns = PQnfields(rows);
+	for (i = 0; i < PQntuples(rows) * *columns; i++)
+		g_ptr_array_add(cells, PQgetisnull(rows, i / *columns, i % *columns) ? NULL :
+				g_strdup(PQgetvalue(rows, i / *columns, i % *columns)));
+	changes = rows ? atoi(PQcmdTuples(rows)) : 0;
+	PQclear(rows);
+	return changes;
+}
+
+static int execute_query(enum query q, const struct value *values, int n, GPtrArray *cells,
+			 int *columns)
 {
 	struct result *result;
 
 	if (q == ENDED && *me) {
-		result = malloc(sizeof(*result));
-		if (!result)
-			err(1, "result");
+		result = g_new(struct result, 1);
 		memcpy(result->values, values, sizeof(result->values));
 		result->next = results;
 		results = result;
@@ -442,39 +427,7 @@ static void bind(enum query q, const struct value *values, int n)
 		if (executor)
 			wake(SCHEDULERS);
 	}
-	run_query(q, values, n);
-}
-
-static bool row(enum query q)
-{
-	if (++answers[q].at < PQntuples(answers[q].rows))
-		return true;
-	reset(q);
-	return false;
-}
-
-static bool going_on(enum query q)
-{
-	return answers[q].rows;
-}
-
-static int changes(enum query q)
-{
-	return answers[q].changes;
-}
-
-static const char *text(enum query q, int column)
-{
-	struct answer *a = &answers[q];
-
-	return PQgetisnull(a->rows, a->at, column) ? NULL : PQgetvalue(a->rows, a->at, column);
-}
-
-static __s64 number(enum query q, int column)
-{
-	const char *value = text(q, column);
-
-	return value ? atoll(value) : NEVER;
+	return send_query(q, values, n, cells, columns);
 }
 
 static __s64 now(void)
@@ -519,10 +472,7 @@ static void begin(void)
 static bool commit(void)
 {
 	PGresult *result;
-	enum query q;
 
-	for (q = 0; q < QUERIES; q++)
-		reset(q);
 	if (writing && conn) {
 		g_string_append(wakes, "COMMIT");
 		result = execute(wakes->str);
@@ -647,7 +597,7 @@ static void enroll(void)
 }
 
 static void lock(const char *path __attribute__((unused)), __s64 wanted,
-		 const struct executor_row *as)
+		 const struct executor *as)
 {
 	char host[100] = "";
 
@@ -731,6 +681,7 @@ static void check_tables(void)
 static enum resumed resume(const char *running)
 {
 	struct result *result;
+	int columns;
 
 	if (conn)
 		lost("the lease has ended");
@@ -752,8 +703,7 @@ static enum resumed resume(const char *running)
 	set_session();
 	begin();
 	for (result = results; result; result = result->next) {
-		run_query(ENDED, result->values, 4);
-		reset(ENDED);
+		send_query(ENDED, result->values, 4, NULL, &columns);
 	}
 	/* A job has one command at a time. If it runs, then none waits to be started. */
 	execute_with(executor ? UNSTART("executor, holder = holder") :
@@ -816,6 +766,5 @@ static void close_database(void)
 const struct db db_pg = {
 	.queries = queries, .open = open_database, .close = close_database, .lock = lock,
 	.now = now, .error = clock_error, .begin = begin, .commit = commit, .owned = owned,
-	.resume = resume, .fd = notified_fd, .woken = woken, .wake = wake, .bind = bind, .row = row,
-	.going_on = going_on, .reset = reset, .changes = changes, .text = text, .number = number,
+	.resume = resume, .fd = notified_fd, .woken = woken, .wake = wake, .execute = execute_query,
 };

@@ -10,7 +10,7 @@
 
 #include <sqlite3.h>
 
-#include "store_db.h"
+#include "store.h"
 
 /* "jobs" in ASCII */
 #define APPLICATION_ID	"1785684595"
@@ -73,28 +73,27 @@ static const char *const queries[QUERIES] = {
 	[STEPS_LOCKED] = "SELECT steps FROM clock",
 	[SET_BOOT] = "UPDATE clock SET boot = $1, base = $2 WHERE boot IS NOT $1",
 	[BASE] = "SELECT base FROM clock",
-	/* In the order of the ids, so that no row is read twice when it is written. */
 	[EACH_STALE] = "SELECT " JOB_COLUMNS " FROM job WHERE next IS NOT NULL"
-		" AND ($1 = 1 OR steps <> $2) ORDER BY id",
+		" AND ($1 = 1 OR steps <> $2)",
 	[EACH_RUN] = "SELECT name, due, until, cause, state, lane, started, took, status, 0"
 		" FROM run JOIN job ON job.id = run.job WHERE $1 IS NULL OR name = $1"
 		" ORDER BY due, run.id",
 };
 
 static const char *database;
-static sqlite3 *db;
+static sqlite3 *file;
 static sqlite3_stmt *prepared[QUERIES];
 static bool writing;
 static int lock_fd;		/* stays open */
 
 static void __attribute__((noreturn)) failed(void)
 {
-	errx(1, "%s: %s", database, sqlite3_errmsg(db));
+	errx(1, "%s: %s", database, sqlite3_errmsg(file));
 }
 
 static void execute(const char *sql)
 {
-	if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+	if (sqlite3_exec(file, sql, NULL, NULL, NULL) != SQLITE_OK)
 		failed();
 }
 
@@ -104,71 +103,40 @@ static __s64 ask(const char *sql)
 	sqlite3_stmt *s;
 	__s64 value;
 
-	if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW)
+	if (sqlite3_prepare_v2(file, sql, -1, &s, NULL) != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW)
 		failed();
 	value = sqlite3_column_int64(s, 0);
 	sqlite3_finalize(s);
 	return value;
 }
 
-static void bind(enum query q, const struct value *values, int n)
+static int execute_query(enum query q, const struct value *values, int n, GPtrArray *cells,
+			 int *columns)
 {
+	sqlite3_stmt **s = &prepared[q];
 	int i, ret = SQLITE_OK;
 
-	if (!prepared[q] && sqlite3_prepare_v3(db, query_text(q), -1, SQLITE_PREPARE_PERSISTENT,
-					       &prepared[q], NULL) != SQLITE_OK)
+	if (!*s && sqlite3_prepare_v3(file, query_text(q), -1, SQLITE_PREPARE_PERSISTENT, s, NULL))
 		failed();
-	sqlite3_reset(prepared[q]);
 	for (i = 0; i < n && ret == SQLITE_OK; i++) {
 		if (values[i].string)
-			ret = sqlite3_bind_text(prepared[q], i + 1, values[i].string, -1,
-						SQLITE_TRANSIENT);
+			ret = sqlite3_bind_text(*s, i + 1, values[i].string, -1, SQLITE_STATIC);
 		else if (values[i].number == NEVER)
-			ret = sqlite3_bind_null(prepared[q], i + 1);
+			ret = sqlite3_bind_null(*s, i + 1);
 		else
-			ret = sqlite3_bind_int64(prepared[q], i + 1, values[i].number);
+			ret = sqlite3_bind_int64(*s, i + 1, values[i].number);
 	}
-	if (ret != SQLITE_OK)
-		failed();
-}
-
-static bool row(enum query q)
-{
-	switch (sqlite3_step(prepared[q])) {
-	case SQLITE_ROW:
-		return true;
-	case SQLITE_DONE:
-		sqlite3_reset(prepared[q]);
-		return false;
-	default:
-		failed();
+	*columns = sqlite3_column_count(*s);
+	while (ret == SQLITE_OK && (ret = sqlite3_step(*s)) == SQLITE_ROW) {
+		for (i = 0; i < *columns; i++)
+			g_ptr_array_add(cells, g_strdup((char *)sqlite3_column_text(*s, i)));
+		ret = SQLITE_OK;
 	}
-}
-
-static bool going_on(enum query q)
-{
-	return prepared[q] && sqlite3_stmt_busy(prepared[q]);
-}
-
-static void reset(enum query q)
-{
-	sqlite3_reset(prepared[q]);
-}
-
-static int changes(enum query q __attribute__((unused)))
-{
-	return sqlite3_changes(db);
-}
-
-static const char *text(enum query q, int column)
-{
-	return (const char *)sqlite3_column_text(prepared[q], column);
-}
-
-static __s64 number(enum query q, int column)
-{
-	return sqlite3_column_type(prepared[q], column) == SQLITE_NULL ? NEVER :
-		sqlite3_column_int64(prepared[q], column);
+	if (ret != SQLITE_DONE)
+		failed();
+	/* Otherwise the next transaction would see the old data. */
+	sqlite3_reset(*s);
+	return sqlite3_changes(file);
 }
 
 static void begin(void)
@@ -180,11 +148,6 @@ static void begin(void)
 
 static bool commit(void)
 {
-	size_t i;
-
-	/* An unfinished query would make the next transaction see the old data. */
-	for (i = 0; i < ARRAY_SIZE(prepared); i++)
-		sqlite3_reset(prepared[i]);
 	if (writing)
 		execute("COMMIT");
 	writing = false;
@@ -226,7 +189,7 @@ static void go_to_wal(void)
 	int ret, waited = 0;
 
 	do
-		ret = sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+		ret = sqlite3_exec(file, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
 	while (ret == SQLITE_BUSY && waited++ < BUSY_MS && sqlite3_sleep(1));
 	if (ret != SQLITE_OK)
 		failed();
@@ -234,15 +197,15 @@ static void go_to_wal(void)
 
 /* The lock belongs to the process: children do not inherit it, and it ends with the process. */
 static void lock_file(const char *path, __s64 lease __attribute__((unused)),
-		      const struct executor_row *as)
+		      const struct executor *as)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	char *name;
 
 	if (as)
-		errx(1, "executors need a database in PostgreSQL");
+		store_need_executors();
 	/* The real path, in case the database was opened through a link. */
-	if (asprintf(&name, "%s-lock", sqlite3_db_filename(db, "main")) < 0)
+	if (asprintf(&name, "%s-lock", sqlite3_db_filename(file, "main")) < 0)
 		err(1, "lock");
 	lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	if (lock_fd < 0)
@@ -298,19 +261,19 @@ static void open_file(const char *path, bool create)
 	/* For a better error message than SQLite's. */
 	if (!create && stat(path, &st))
 		err(1, "%s", path);
-	if (sqlite3_open_v2(path, &db, flags, NULL) != SQLITE_OK) {
-		if (db && sqlite3_system_errno(db))
-			errx(1, "%s: %s: %s", path, sqlite3_errmsg(db),
-			     strerror(sqlite3_system_errno(db)));
+	if (sqlite3_open_v2(path, &file, flags, NULL) != SQLITE_OK) {
+		if (file && sqlite3_system_errno(file))
+			errx(1, "%s: %s: %s", path, sqlite3_errmsg(file),
+			     strerror(sqlite3_system_errno(file)));
 		failed();
 	}
 	/* Such a database, as by "" or ":memory:", would be gone when this process ends. */
-	if (!*(sqlite3_db_filename(db, "main") ?: ""))
+	if (!*(sqlite3_db_filename(file, "main") ?: ""))
 		errx(1, "'%s' is not the name of a file", path);
-	if (sqlite3_db_readonly(db, "main"))
+	if (sqlite3_db_readonly(file, "main"))
 		errx(1, "%s: no right to write to it", path);
-	sqlite3_busy_handler(db, poll_lock, NULL);
-	if (sqlite3_create_function(db, "now_ns", 0, SQLITE_UTF8, NULL, sql_now, NULL, NULL))
+	sqlite3_busy_handler(file, poll_lock, NULL);
+	if (sqlite3_create_function(file, "now_ns", 0, SQLITE_UTF8, NULL, sql_now, NULL, NULL))
 		failed();
 	if (ask("PRAGMA application_id") != atoi(APPLICATION_ID)) {
 		/* Another process may be creating the same database: check the id again. */
@@ -333,13 +296,12 @@ static void close_file(void)
 
 	for (i = 0; i < ARRAY_SIZE(prepared); i++)
 		sqlite3_finalize(prepared[i]);
-	if (sqlite3_close(db) != SQLITE_OK)
+	if (sqlite3_close(file) != SQLITE_OK)
 		failed();
 }
 
 const struct db db_sqlite = {
 	.queries = queries, .open = open_file, .close = close_file, .lock = lock_file,
 	.now = wall_now, .error = clock_error, .begin = begin, .commit = commit, .owned = owned,
-	.resume = resume, .bind = bind, .row = row, .going_on = going_on, .reset = reset,
-	.changes = changes, .text = text, .number = number,
+	.resume = resume, .execute = execute_query,
 };
