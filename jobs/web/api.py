@@ -11,18 +11,19 @@ api = flask.Blueprint("api", __name__)
 
 
 def body(*more):
-    """What was sent: options of "add" as strings, and the command as a list of them."""
+    """What was sent: options of "add" as strings, or as true or false, and the command as a list."""
     sent = flask.request.get_json()
-    command = sent.get("command") if isinstance(sent, dict) else None
-    if not isinstance(command, list) or not all(
-            word is True or isinstance(word, str) if edit.OPTIONS.get(name) is True else
-            isinstance(word, str) for name, word in
-            [*((None, word) for word in command), *sent.items()] if name != "command"):
-        raise Problem(400, "This takes an object of strings, whose command is a list of strings.")
-    unknown = set(sent) - {"command", "script", *edit.OPTIONS, *more}
-    if unknown:
-        raise Problem(400, f"There is no '{sorted(unknown)[0]}'.")
-    return sent
+    kinds = dict.fromkeys(("script", *more), str) | {
+        option: bool if kind is True else str for option, kind in edit.OPTIONS.items()}
+    command = sent.pop("command", None) if isinstance(sent, dict) else None
+    if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
+        raise Problem(400, "This takes an object whose command is a list of strings.")
+    for name, value in sent.items():
+        if name not in kinds:
+            raise Problem(400, f"There is no '{name}'.")
+        if not isinstance(value, kinds[name]):
+            raise Problem(400, f"'{name}' is not of type {kinds[name].__name__}.")
+    return sent | {"command": command}
 
 
 def execute(verb, name, sent=None):

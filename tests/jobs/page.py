@@ -644,8 +644,10 @@ def api():
         assert job_of("by/<api>")[1] == "@daily"
         path = "jobs/" + urllib.parse.quote(job["name"], safe="")
         add_run(job["name"], START, "done", START, 5, 3)
-        status, now = web.api(path, "PUT", {"every": "1500ms", "command": ["true"]}, boss)
+        change = {"every": "1500ms", "broadcast": False, "again": True, "command": ["true"]}
+        status, now = web.api(path, "PUT", change, boss)
         assert status == 200 and now["every"] == 15 * 10 ** 8 and not now["cron"], now
+        assert now["again"] and not now["route"], now
         status, shown = web.api(path, key=reader)
         assert status == 200 and "command" not in shown and shown["runs"][0]["status"] == 3, shown
         before, good = job_of(job["name"]), {"every": "1h", "command": ["x"]}
@@ -653,6 +655,7 @@ def api():
                 ("POST", "jobs", job, 400), ("PUT", "jobs/nobody", {"command": ["x"]}, 400),
                 ("GET", "jobs/nobody", None, 404), ("PUT", path, {"every": "1h"}, 400),
                 ("PUT", path, good | {"every": 5}, 400),
+                ("PUT", path, good | {"again": "false"}, 400),
                 ("PUT", path, good | {"command": "x"}, 400),
                 ("PUT", path, good | {"command": ["x", 1]}, 400),
                 ("PUT", path, good | {"command": ["\ud800"]}, 400),
