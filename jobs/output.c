@@ -38,11 +38,17 @@ static void stop_reading(struct output *o)
 	o->fd = -1;
 }
 
+/* Is this a later byte of a character in UTF-8? */
+static bool continues(char byte)
+{
+	return (byte & 0xc0) == 0x80;
+}
+
 void output_read(struct output *o)
 {
 	char text[OUTPUT_KEPT];
-	size_t room;
-	ssize_t n;
+	ssize_t n, room;
+	gsize most, extra;
 
 	/* As much as a pipe has, unless somebody goes on writing. */
 	n = o->fd < 0 ? 0 : read(o->fd, text, sizeof(text));
@@ -55,11 +61,20 @@ void output_read(struct output *o)
 		o->head = g_string_new(NULL);
 		o->tail = g_string_new(NULL);
 	}
-	room = MIN((size_t)n, OUTPUT_KEPT - o->head->len);
+	room = CLAMP(OUTPUT_KEPT - (ssize_t)o->head->len, 0, n);
+	/* The rest of a character that begins there; a character has at most four bytes. */
+	while (!o->tail->len && room < n && o->head->len + room < OUTPUT_KEPT + 3 &&
+	       continues(text[room]))
+		room++;
 	g_string_append_len(o->head, text, room);
 	g_string_append_len(o->tail, text + room, n - room);
-	if (o->tail->len > OUTPUT_KEPT)
-		g_string_erase(o->tail, 0, o->tail->len - OUTPUT_KEPT);
+	most = 2 * OUTPUT_KEPT - MAX(o->head->len, OUTPUT_KEPT);
+	if (o->tail->len > most) {
+		extra = o->tail->len - most;
+		while (extra < o->tail->len - most + 3 && continues(o->tail->str[extra]))
+			extra++;
+		g_string_erase(o->tail, 0, extra);
+	}
 	o->size += n;
 	o->changed = true;
 }

@@ -507,14 +507,19 @@ def output():
         "printf 'a\\377\\000b\\n' >&2")
     add("slow", "--at never", command=f"echo begun; {UNTIL_GO}; echo over; sleep 1000 & true")
     add("closes", "--at never", command="exec >&- 2>&-; sleep 0.5")
+    # Characters of two bytes, of which each border of what is kept splits one.
+    add("utf8", "--at never", command="printf x; head -c 150000 /dev/zero | tr '\\0' y | sed s/y/é/g")
     with Scheduler():
-        for name in "long", "slow", "closes":
+        for name in "long", "slow", "closes", "utf8":
             jobs("db", "start", name)
         wait(lambda: jobs("db", "output", "slow") == "begun\n")
         check("= 1 started slow")
         go()
         wait("= 3 done")
     assert jobs("db", "output", "slow") == "begun\nover\n"
+    head, left_out, tail = jobs("db", "output", "utf8").splitlines()
+    assert (head, left_out) == ("x" + 32768 * "é", "[... 168929 bytes ...]"), (head[-9:], left_out)
+    assert set(tail) == {"é"}, set(tail)
     assert jobs("db", "output", "closes") == ""
     kept = 65536
     whole = "one\n" + "x" * 200000 + "\na\ufffd\ufffdb\n"
@@ -523,7 +528,7 @@ def output():
         f"{whole[:kept]}\n[... {size - 2 * kept} bytes ...]\n{whole[-kept:]}"
     with Scheduler("--keep 0s"):
         wait(lambda: jobs("db", "output", "long") == "")
-    check("= 3: TRUE")
+    check("= 4: TRUE")
 
 
 def slow_jobs_have_a_lane():
