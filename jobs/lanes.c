@@ -243,7 +243,7 @@ void lanes_limit(struct job *job)
 
 /*
  * Of the runs that have waited for longer than the window, only the last one is run. So a job whose
- * runs take longer than its period does not queue ever more of them.
+ * runs take longer than its period, or than those that it follows, does not queue ever more of them.
  */
 static void drop_stale(struct job *job)
 {
@@ -253,9 +253,12 @@ static void drop_stale(struct job *job)
 	if (job->row.misfire == MISFIRE_ALL)
 		return;
 	while (job->waiting.length > 1 && (run = job->waiting.head->data)->queued < stale &&
-	       run->why == WHY_SCHEDULE) {
+	       run->why <= WHY_AFTER) {
 		g_queue_pop_head(&job->waiting);
-		job->missed = store_skipped(run->id, job->missed);
+		if (run->why == WHY_SCHEDULE)
+			job->missed = store_skipped(run->id, job->missed);
+		else
+			store_skipped(run->id, 0);
 		g_free(run);
 	}
 }

@@ -21,7 +21,7 @@
 #define WHY									\
 	"CASE WHEN cause IN ('due', 'late', 'misfire') OR cause = 'again' AND event IS NULL"	\
 	" AND origin IS NULL THEN 0"						\
-	" WHEN cause = 'retry' THEN 3 ELSE 2 END"
+	" WHEN cause = 'after' THEN 1 WHEN cause = 'retry' THEN 3 ELSE 2 END"
 
 /* Of the chain of a job's rows: see store.h. */
 #define CHAIN		"(until IS NULL OR until <> due)"

@@ -199,6 +199,16 @@ def serial_runs_are_bounded():
         wait(">= 4 done")
 
 
+def follow_ups_are_bounded():
+    add("quick", "--every 50ms", command="true")
+    add("slow", "--after quick", command=UNTIL_GO)
+    with Scheduler("--window 200ms"):
+        wait("> 20 missed slow")
+        check("< 20 planned slow", "= 1 started slow")
+        go()
+        wait("> 1 done slow")
+
+
 def later_runs_are_discarded():
     add("a", "--every 15ms --block discard", command=f"{LOG}; {UNTIL_GO}")
     with Scheduler():
@@ -826,7 +836,7 @@ def manual_is_complete():
 
 TESTS = [fixed_rate, how_commands_end, signals_are_ignored, kills, late_early_and_missed,
          planned_and_too_late, due_once, serial_runs_wait, serial_runs_are_bounded,
-         later_runs_are_discarded, earlier_runs_are_covered, runs_have_a_limit,
+         follow_ups_are_bounded, later_runs_are_discarded, earlier_runs_are_covered, runs_have_a_limit,
          nothing_escapes_its_limit, runs_are_stopped, slow_jobs_have_a_lane,
          quick_jobs_stay_in_theirs, elapsed_time_counts, clock_is_set_back, clock_was_wrong,
          time_zone_is_changed, its_own_delay_is_no_misfire, upgrades_version_1,
