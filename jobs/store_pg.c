@@ -240,20 +240,38 @@ static bool taken_over;		/* begin() found that the row of this scheduler is gone
 
 static bool prepared[QUERIES];	/* in this session */
 
-/* What ENDED has written in the current transaction, or since the connection was lost. */
-static struct result {
-	struct result	*next;
-	struct value	values[4];
-} *results;
+/*
+ * What ENDED and OUTPUT have written in the current transaction, or since the connection was lost.
+ * These are few: for each command at most what it has written until the connection was lost, what
+ * it has written until its end, and its result. No other begins meanwhile.
+ */
+struct result {
+	enum query	q;
+	int		n;
+	struct value	values[VALUES_MAX];
+};
 
-static void forget_results(void)
+static GArray *results;
+
+static void forget_result(void *data)
 {
-	struct result *result;
+	struct result *old = data;
+	int i;
 
-	while ((result = results)) {
-		results = result->next;
-		g_free(result);
+	for (i = 0; i < old->n; i++)
+		g_free((char *)old->values[i].string);
+}
+
+static void keep_result(enum query q, const struct value *values, int n)
+{
+	struct result result = { .q = q, .n = n };
+	int i;
+
+	for (i = 0; i < n; i++) {
+		result.values[i] = values[i];
+		result.values[i].string = g_strdup(values[i].string);
 	}
+	g_array_append_val(results, result);
 }
 
 /* The connection cannot be used any more. This ends the program unless it is a scheduler. */
@@ -416,17 +434,11 @@ static int send_query(enum query q, const struct value *values, int n, GPtrArray
 static int execute_query(enum query q, const struct value *values, int n, GPtrArray *cells,
 			 int *columns)
 {
-	struct result *result;
-
-	if (q == ENDED && *me) {
-		result = g_new(struct result, 1);
-		memcpy(result->values, values, sizeof(result->values));
-		result->next = results;
-		results = result;
-		/* The job's scheduler waits for this. */
-		if (executor)
-			wake(SCHEDULERS);
-	}
+	if ((q == ENDED || q == OUTPUT) && *me)
+		keep_result(q, values, n);
+	/* The job's scheduler waits for this. */
+	if (q == ENDED && executor)
+		wake(SCHEDULERS);
 	return send_query(q, values, n, cells, columns);
 }
 
@@ -484,7 +496,7 @@ static bool commit(void)
 	}
 	writing = false;
 	if (conn)
-		forget_results();
+		g_array_set_size(results, 0);
 	return conn;
 }
 
@@ -680,7 +692,8 @@ static void check_tables(void)
 
 static enum resumed resume(const char *running)
 {
-	struct result *result;
+	struct result *kept;
+	unsigned int i;
 	int columns;
 
 	if (conn)
@@ -689,21 +702,23 @@ static enum resumed resume(const char *running)
 		return NOT_YET;
 	check_tables();
 	check_server();
-	if (taken_over) {
-		forget_results();
+	if (taken_over)
 		enroll();
-		begin();
+	else
+		set_session();
+	begin();
+	/* Of a run that was taken over, which is interrupted, only the output is written. */
+	for (i = 0; i < results->len; i++) {
+		kept = &g_array_index(results, struct result, i);
+		send_query(kept->q, kept->values, kept->n, NULL, &columns);
+	}
+	if (taken_over) {
 		if (!conn)
 			return NOT_YET;
 		warnx("PostgreSQL: connected again, but another scheduler took over");
 		taken_over = false;
 		told = false;
 		return TAKEN_OVER;
-	}
-	set_session();
-	begin();
-	for (result = results; result; result = result->next) {
-		send_query(ENDED, result->values, 4, NULL, &columns);
 	}
 	/* A job has one command at a time. If it runs, then none waits to be started. */
 	execute_with(executor ? UNSTART("executor, holder = holder") :
@@ -729,6 +744,8 @@ static void open_database(const char *conninfo, bool create)
 {
 	database = conninfo;
 	wakes = g_string_new(NULL);
+	results = g_array_new(false, false, sizeof(struct result));
+	g_array_set_clear_func(results, forget_result);
 	dial();
 	/* All schedulers wait for the locks of a program that was stopped, or cut off. */
 	PQclear(execute(DURABLE "SET idle_in_transaction_session_timeout = " IDLE_MS));
@@ -759,7 +776,6 @@ static void close_database(void)
 		PQclear(execute("DELETE FROM executor WHERE id = " ME));
 		commit();
 	}
-	forget_results();
 	PQfinish(conn);
 }
 

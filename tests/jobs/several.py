@@ -205,7 +205,7 @@ def stopped_and_continued():
 
 def results_outlive_the_database():
     """The server ends while a command runs, and comes back when it has ended."""
-    add("a", "", UNTIL_GO, every="1s")
+    add("a", "", f"{UNTIL_GO}; echo last words", every="1s")
     process = node("s1")
     due = first_line().due
     SERVER.kill()
@@ -215,6 +215,7 @@ def results_outlive_the_database():
     assert len(logged()) == 1, "run without the database"
     SERVER.start()
     wait(f"= 1 done: status = 0 AND due = {due}", "> 2 done")
+    assert one(f"SELECT head FROM output JOIN run ON run.id = run WHERE due = {due}") == "last words\n"
     finish(process)
 
 
