@@ -609,11 +609,12 @@ static const struct command {
 	{ "run", run, 0, 0, RUN, "OPTION...", "schedule them, until SIGTERM or SIGINT" },
 	{ "executor", executor, 0, 2, EXECUTOR, "OPTION...",
 	  "start what schedulers assign to it; by a --name, with --tags" },
-	/* Only for help: executor obeys them. */
+	/* Only for help: executor and main() obey them. */
 	{ "executor", executor, 0, 2, EXECUTOR, "list", "executors" },
 	{ "executor", executor, 0, 2, EXECUTOR, "add NAME",
 	  "print its JOBS_TOKEN; others are refused from now on" },
 	{ "executor", executor, 0, 2, EXECUTOR, "remove NAME", "end it, and forget its token" },
+	{ "web", NULL, 0, 0, 0, "OPTION...", "web pages, by hwtimer-jobs-web" },
 };
 
 static void add_group(GOptionContext *context, const char *name, const char *title, int commands)
@@ -708,6 +709,12 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		misuse("a DB and a command are missing");
 	database = argv[1];
+	if (!strcmp(argv[2], "web")) {
+		argv[1] = "hwtimer-jobs-web";
+		argv[2] = (char *)database;
+		execvp(argv[1], argv + 1);
+		err(1, "%s", argv[1]);
+	}
 	obey(argv + 2);
 	db->close();
 	if (fflush(stdout) || ferror(stdout))
