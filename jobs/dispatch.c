@@ -9,8 +9,7 @@
 
 #include <glib.h>
 
-#include "dispatch.h"
-#include "store.h"
+#include "lanes.h"
 
 /* A run that is to be assigned. */
 struct offer {

@@ -34,7 +34,7 @@ static struct lane {
 /* In the last one "run" means that executors hold the run. */
 enum { FAST, SLOW, OFFERED };
 
-static struct lane_options options;
+static struct options options;
 static GQueue to_launch;
 static int epoll_fd;
 static char *cgroup_pattern;	/* of the control groups of runs; NULL: they have none */
@@ -146,7 +146,7 @@ static void kill_run(const struct job *job)
 		cgroup_write(job->cgroup, "cgroup.kill", "1");
 }
 
-void lanes_setup(const struct lane_options *wanted, int epoll, struct hwtimer *handle)
+void lanes_setup(const struct options *wanted, int epoll, struct hwtimer *handle)
 {
 	options = *wanted;
 	lanes[FAST].places = options.fast_places;

@@ -46,8 +46,10 @@ struct job {
 	__s64		launched;	/* CLOCK_MONOTONIC */
 };
 
-struct lane_options {
-	__s64		window;		/* what waits for longer gives way to a later run */
+struct options {
+	__s64		window;		/* how far ahead jobs are read; what is later is a misfire */
+	__s64		keep;		/* for how long outputs are kept */
+	bool		executes;	/* start what other processes plan and assign; plan nothing */
 	__s64		fast_places, slow_places;
 	__s64		slow_time;	/* a run that takes longer is slow */
 	__s64		slow_runs;	/* a job with more slow runs ... */
@@ -61,7 +63,7 @@ bool runs_have(const GQueue *runs, __s64 id);
  * Adds pidfds of children to the epoll set @epoll_fd, with their struct job as data. In events of
  * @timers that are for lanes_limit(), that is user_data | LANES_LIMIT.
  */
-void lanes_setup(const struct lane_options *options, int epoll_fd, struct hwtimer *timers);
+void lanes_setup(const struct options *options, int epoll_fd, struct hwtimer *timers);
 #define LANES_LIMIT	1
 
 /* The run is due: queue it, or discard it. */
@@ -110,7 +112,14 @@ void lanes_write(struct job *job);
 /* Returns the number of children. */
 unsigned int lanes_running(void);
 
-/* Free the job if it has no runs and no timeout. Defined in sched.c. */
+/* In sched.c. Free the job if it has no runs and no timeout. */
 void job_put(struct job *job);
+/*
+ * Read jobs that are due soon, schedule timeouts for them, and run them when due. Runs until SIGTERM
+ * or SIGINT, then waits for running commands.
+ */
+void sched_run(const struct options *options);
+/* In dispatch.c. Assign each run that nobody holds, if there is an executor for it. */
+void dispatch(void);
 
 #endif /* LANES_H */

@@ -11,10 +11,10 @@
  *	times.[ch]	durations, clocks
  *	store.[ch]	the database; what differs is in store_sqlite.c, and in store_pg.c with
  *			schema_pg.h; schema.h: tables, and what follows from a run
- *	route.[ch]	which executor gets a run; dispatch.[ch]: runs are assigned
+ *	route.[ch]	which executor gets a run; dispatch.c: runs are assigned
  *	lanes.[ch]	running commands: lanes, and block strategies
  *	output.[ch]	what commands write
- *	sched.[ch]	the main loop: timeouts, misfires, the clock
+ *	sched.c		the main loop: timeouts, misfires, the clock
  *	main.c		the command line
  */
 #include <ctype.h>
@@ -28,7 +28,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "sched.h"
+#include "lanes.h"
 
 #define EXIT_USAGE	2
 /* Each running command needs two descriptors. */
@@ -42,12 +42,9 @@ static char **arguments, **command;	/* what follows the command of this program,
 static struct job_row job = {
 	.timeout = NEVER, .grace = 10 * NS_PER_S, .backoff = 10 * NS_PER_S,
 };
-static struct sched_options sched = {
-	.window = 5 * NS_PER_S, .keep = 30 * 86400 * NS_PER_S,
-	.lanes = {
-		.fast_places = 16, .slow_places = 4, .slow_time = 500 * NS_PER_MS,
-		.slow_runs = 10, .slow_within = 60 * NS_PER_S,
-	},
+static struct options sched = {
+	.window = 5 * NS_PER_S, .keep = 30 * 86400 * NS_PER_S, .fast_places = 16, .slow_places = 4,
+	.slow_time = 500 * NS_PER_MS, .slow_runs = 10, .slow_within = 60 * NS_PER_S,
 };
 static const char *at, *first, *after, *script, *name;
 static __s64 broadcast, route = -1;
@@ -95,15 +92,15 @@ static const struct option {
 	TEXT("alarm", job.alarm, "JOB", "to be run if a run fails, is missed, or recovers"),
 	TEXT("script", script, "FILE", "kept with the job, and run with the arguments after --"),
 	TIME(RUN | EXECUTOR, "window", sched.window, 100 * NS_PER_MS, "how far ahead it reads [5s]"),
-	COUNT(RUN | EXECUTOR, "fast", sched.lanes.fast_places, 1, PLACES_MAX,
+	COUNT(RUN | EXECUTOR, "fast", sched.fast_places, 1, PLACES_MAX,
 	      "how many may run at a time [16]"),
-	COUNT(RUN | EXECUTOR, "slow", sched.lanes.slow_places, 1, PLACES_MAX,
+	COUNT(RUN | EXECUTOR, "slow", sched.slow_places, 1, PLACES_MAX,
 	      "how many of the slow ones may, beside these [4]"),
-	TIME(RUN | EXECUTOR, "slow-time", sched.lanes.slow_time, 0,
+	TIME(RUN | EXECUTOR, "slow-time", sched.slow_time, 0,
 	     "a run that takes longer is slow [500ms]"),
-	COUNT(RUN | EXECUTOR, "slow-runs", sched.lanes.slow_runs, 0, PLACES_MAX,
+	COUNT(RUN | EXECUTOR, "slow-runs", sched.slow_runs, 0, PLACES_MAX,
 	      "with more slow runs a job is slow [10]"),
-	TIME(RUN | EXECUTOR, "slow-within", sched.lanes.slow_within, 0,
+	TIME(RUN | EXECUTOR, "slow-within", sched.slow_within, 0,
 	     "if these ended within this time [1m]"),
 	TIME(RUN, "keep", sched.keep, 0, "for how long outputs of runs are kept [30d]"),
 	{ EXECUTOR, "name", "NAME", "of the executor [HOST:PID]", .text = &name },
@@ -513,7 +510,6 @@ static void show_log(void)
 /* Start commands: as a scheduler, or as an executor. */
 static void serve(const struct executor *as)
 {
-	sched.lanes.window = sched.window;
 	sched.executes = as;
 	store_open(database, false);
 	db->lock(database, sched.window / 5 * 3, as);
@@ -568,7 +564,7 @@ static void executor(void)
 		check_tags();
 		serve(&(struct executor){
 			.name = name, .tags = job.tags ?: "", .token = getenv("JOBS_TOKEN"),
-			.places = sched.lanes.fast_places,
+			.places = sched.fast_places,
 		});
 		return;
 	}

@@ -41,8 +41,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "dispatch.h"
-#include "sched.h"
+#include "lanes.h"
 
 #define EVENTS		64
 #define SCAN_MAX	NS_PER_S
@@ -104,12 +103,12 @@ void job_put(struct job *job)
 }
 
 /* Call @what for each job, which it may free. */
-static void each_job(void (*what)(struct job *job, void *data), void *data)
+static void each_job(void (*what)(struct job *job))
 {
 	GList *all = g_hash_table_get_values(jobs), *at;
 
 	for (at = all; at; at = at->next)
-		what(at->data, data);
+		what(at->data);
 	g_list_free(all);
 }
 
@@ -260,7 +259,7 @@ static void plan_job(const struct job_row *row, __s64 now)
 	job_go_on(job);
 }
 
-static void touch_job(struct job *job, void *data __attribute__((unused)))
+static void touch_job(struct job *job)
 {
 	__s64 delay = job_delay(job);
 
@@ -277,10 +276,10 @@ static void follow_clock(void)
 	if (change > -CLOCK_NOISE && change < CLOCK_NOISE)
 		return;
 	clock_offset = offset;
-	each_job(touch_job, NULL);
+	each_job(touch_job);
 }
 
-static void forget_job(struct job *job, void *data __attribute__((unused)))
+static void forget_job(struct job *job)
 {
 	job_forget(job);
 	if (lanes_is_held(job))
@@ -294,7 +293,7 @@ static void forget_job(struct job *job, void *data __attribute__((unused)))
 static void forget_runs(void)
 {
 	lanes_forget();
-	each_job(forget_job, NULL);
+	each_job(forget_job);
 }
 
 static void lose(void)
@@ -419,7 +418,7 @@ static void end_stopped(void)
 	}
 }
 
-static void let_go_of_ended(struct job *job, void *data __attribute__((unused)))
+static void let_go_of_ended(struct job *job)
 {
 	if (!lanes_is_held(job) || job->seen == reading)
 		return;
@@ -446,7 +445,7 @@ static void hold_runs(void)
 	}
 	/* If that could not be read, nothing has ended. */
 	if (db->owned())
-		each_job(let_go_of_ended, NULL);
+		each_job(let_go_of_ended);
 }
 
 /*
@@ -506,11 +505,6 @@ static bool plan_jobs(void)
 	return false;
 }
 
-static void write_output(struct job *job, void *data __attribute__((unused)))
-{
-	lanes_write(job);
-}
-
 /* Forget old outputs, a few at a time. */
 static void forget_output(void)
 {
@@ -562,7 +556,7 @@ static bool scan(void)
 	bool again, all;
 
 	db->begin();
-	each_job(write_output, NULL);
+	each_job(lanes_write);
 	if (executes || stopping)
 		return look();
 	forget_output();
@@ -587,17 +581,6 @@ static void scan_later(bool now)
 	must(hwtimer_schedule(timers, delay, 0, NULL), "hwtimer_schedule");
 }
 
-static void print_running(struct job *job, void *to)
-{
-	if (job->running && !lanes_is_held(job))
-		g_string_append_printf(to, "%s%lld", ((GString *)to)->len > 1 ? "," : "", job->row.id);
-}
-
-static void kill_running(struct job *job, void *data __attribute__((unused)))
-{
-	lanes_kill(job);
-}
-
 static void watch(int fd, void *data)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = data };
@@ -617,8 +600,14 @@ static void try_again(void)
 {
 	GString *running = g_string_new("{");
 	enum resumed resumed;
+	GHashTableIter iter;
+	struct job *job;
 
-	each_job(print_running, running);
+	g_hash_table_iter_init(&iter, jobs);
+	while (g_hash_table_iter_next(&iter, NULL, (void **)&job))
+		if (job->running && !lanes_is_held(job))
+			g_string_append_printf(running, "%s%lld", running->len > 1 ? "," : "",
+					       job->row.id);
 	g_string_append_c(running, '}');
 	resumed = db->resume(running->str);
 	g_string_free(running, true);
@@ -626,7 +615,7 @@ static void try_again(void)
 		return;
 	lost = false;
 	if (resumed == TAKEN_OVER)
-		each_job(kill_running, NULL);
+		each_job(lanes_kill);
 	watch_wakes();
 	if (!stopping && !executes)
 		recover(true);
@@ -684,7 +673,7 @@ static void follow_signals(void)
 		forget_runs();
 }
 
-static void open_all(const struct sched_options *options)
+static void open_all(const struct options *options)
 {
 	const struct sigaction note = { .sa_handler = note_signal };
 	sigset_t blocked;
@@ -710,7 +699,7 @@ static void open_all(const struct sched_options *options)
 	watch(hwtimer_fd(timers), &timers);
 	watch_wakes();
 	clock_offset = db->now() - clock_ns(CLOCK_MONOTONIC);
-	lanes_setup(&options->lanes, epoll_fd, timers);
+	lanes_setup(options, epoll_fd, timers);
 }
 
 /* Commit the results of the events, and start the runs that may start now. */
@@ -728,7 +717,7 @@ static void carry_out(void)
 		lose();
 }
 
-void sched_run(const struct sched_options *options)
+void sched_run(const struct options *options)
 {
 	struct epoll_event events[EVENTS];
 	__s64 began, ready = 0;

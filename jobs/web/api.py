@@ -7,6 +7,7 @@ import users
 from store import Problem
 
 RUNS = 10           # of a job's status
+HIDDEN = ("id", "zone", "first", "steps", "version", "owner")
 api = flask.Blueprint("api", __name__)
 
 
@@ -83,13 +84,13 @@ def status(name):
     """Times are in ns since 1970, periods in ns."""
     store = flask.current_app.config["STORE"]
     with store.open() as db:
-        found = db("SELECT id, name, cron, every, zone AS timezone, dst, misfire, block, next, "
-                   "timeout, grace, paused, retries, backoff, jitter, from_end, after_job, "
-                   "after_state, alarm, route, tags, again FROM job WHERE name = CAST(%s AS TEXT)", store.text(name))
+        found = db("SELECT * FROM job WHERE name = CAST(%s AS TEXT)", store.text(name))
         if not found:
             raise Problem(404, f"There is no job '{name}'.")
         job = dict(found[0])
-        ident = job.pop("id")
+        ident, job["timezone"] = job["id"], job["zone"]
+        for column in HIDDEN:
+            job.pop(column, None)
         job["runs"] = [dict(run) for run in db(
             "SELECT id, due, cause, state, lane, started, took, status FROM run WHERE job = %s "
             "ORDER BY due DESC, id DESC LIMIT %s", ident, RUNS)]

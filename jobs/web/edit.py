@@ -54,17 +54,14 @@ def form_of(job, script, argv):
     if any(c == "\r" or "\ud800" <= c <= "\udfff" for c in command + (script or "")):
         raise Problem(409, "This command has bytes that a form cannot show: use hwtimer-jobs.")
     due = "never" if not job["next"] else date(job["next"], job["zone"])
-    return {"cron": job["cron"], "every": time_of(job["every"]),
+    broadcast = job["route"] == "broadcast"
+    times = {option: time_of(job[option])
+             for option in ("every", "timeout", "grace", "jitter", "backoff")}
+    return {**dict(job), **times, "timezone": job["zone"], "from-end": job["from_end"],
             "at": None if job["cron"] or job["every"] or (job["after_job"] and not job["next"])
             else due,
-            "after": job["after_job"] and f"{job['after_job']}:{job['after_state']}",
-            "timezone": job["zone"], "timeout": time_of(job["timeout"]),
-            "grace": time_of(job["grace"]), "jitter": job["jitter"] and time_of(job["jitter"]),
-            "retries": job["retries"], "backoff": job["retries"] and time_of(job["backoff"]),
-            "alarm": job["alarm"], "dst": job["dst"], "misfire": job["misfire"],
-            "block": job["block"], "tags": job["tags"], "again": job["again"],
-            "route": job["route"] if job["route"] != "broadcast" else "",
-            "broadcast": job["route"] == "broadcast", "from-end": job["from_end"],
+            "after": job["after_job"] and f"{job['after_job']}:{job['after_state']}", "first": None,
+            "route": "" if broadcast else job["route"], "broadcast": broadcast,
             "script": script, "command": command}
 
 
