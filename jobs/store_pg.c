@@ -222,6 +222,20 @@ static const char *const queries[QUERIES] = {
 	[KNOW] = "INSERT INTO known VALUES ($1, " HASHED("$2") ") ON CONFLICT DO NOTHING",
 	[FORGET_KNOWN] = "DELETE FROM known WHERE name = $1",
 	[EXPEL] = "UPDATE executor SET lease = 0 WHERE name = $1 AND NOT schedules",
+	[NAMESAKES] = "SELECT count(*) FROM executor WHERE NOT schedules AND lease > now_ns()"
+		" AND name = $1 AND CAST(id AS text) <> $2",
+	[ENROLL] = "INSERT INTO executor (name, lease, period, schedules, places, tags)"
+		" SELECT CAST($1 AS text), now_ns() + CAST($2 AS bigint), CAST($2 AS bigint),"
+		" CAST($3 AS int) = 1, CAST($4 AS bigint), CAST($5 AS text)"
+		" WHERE CAST($3 AS int) = 1 OR NOT EXISTS (SELECT FROM known) OR EXISTS"
+		" (SELECT FROM known WHERE name = $1 AND token = " HASHED("$6") ") RETURNING id",
+	/* What was to be started by this process, but was not. An executor keeps it. */
+	[UNSTART] = "UPDATE run SET state = 'planned', lane = NULL, started = NULL,"
+		" executor = CASE CAST($1 AS int) WHEN 1 THEN executor END,"
+		" holder = CASE CAST($1 AS int) WHEN 1 THEN holder END"
+		" WHERE state = 'started' AND holder = " ME " AND job <> ALL (CAST($2 AS bigint[]))",
+	[DISOWN] = "UPDATE job SET owner = NULL WHERE owner = " ME
+		" AND id <> ALL (CAST($1 AS bigint[]))",
 };
 
 static const char *database;
@@ -384,13 +398,6 @@ static __s64 ask(const char *sql, __s64 otherwise)
 
 	PQclear(result);
 	return value;
-}
-
-/* The same, with one parameter. */
-static void execute_with(const char *sql, const char *value)
-{
-	if (conn)
-		PQclear(check(PQsendQueryParams(conn, sql, 1, NULL, &value, NULL, NULL, 0)));
 }
 
 static void wake(const char *whom)
@@ -563,47 +570,25 @@ static void check_server(void)
 		      " again", PQdb(conn));
 }
 
-/* Let the process go that has the name of this executor: see begin(). */
-static void replace(void)
-{
-	char sql[192];
-
-	/* What this process has enrolled as before, the last time, is no other one. */
-	snprintf(sql, sizeof(sql), "SELECT count(*) FROM executor WHERE NOT schedules"
-		 " AND lease > now_ns() AND name = current_setting('jobs.name') AND id <> '%s'",
-		 me);
-	if (taken_over && ask(sql, 0))
-		errx(1, "another executor has the name %s now", name);
-	PQclear(execute("UPDATE executor SET lease = 0 WHERE NOT schedules"
-			" AND name = current_setting('jobs.name')"));
-}
-
 /* Become a new scheduler or executor. */
 static void enroll(void)
 {
-	const char *const values[] = {
-		name, executor ? executor->tags : "", executor ? executor->token : NULL
-	};
-	PGresult *result;
-	char sql[512];
+	bool enrolled = false;
 
-	snprintf(sql, sizeof(sql), "INSERT INTO executor (name, lease, period, schedules, places,"
-		 " tags) SELECT $1, now_ns() + %lld, %lld, %s, %lld, $2 WHERE %s OR NOT EXISTS"
-		 " (SELECT FROM known) OR EXISTS (SELECT FROM known WHERE name = $1 AND token = "
-		 HASHED("$3") ") RETURNING id", lease, lease, executor ? "false" : "true",
-		 executor ? executor->places : 0, executor ? "false" : "true");
-	execute_with("SELECT set_config('jobs.name', $1, false)", name);
 	PQclear(execute("BEGIN"));
+	/* What this process has enrolled as before, the last time, is no other one. */
+	if (executor && taken_over && store_number(NAMESAKES, S(name), S(me)))
+		errx(1, "another executor has the name %s now", name);
+	/* Let the process go that has the name of this one: see begin(). */
 	if (executor)
-		replace();
-	if (!conn)
-		return;
-	result = check(PQsendQueryParams(conn, sql, 3, NULL, values, NULL, NULL, 0));
-	if (result && !PQntuples(result))
+		store_number(EXPEL, S(name));
+	while (store_each(ENROLL, S(name), N(lease), N(!executor), N(executor ? executor->places : 0),
+			  S(executor ? executor->tags : ""), S(executor ? executor->token : NULL))) {
+		snprintf(me, sizeof(me), "%s", store_text(ENROLL, 0));
+		enrolled = true;
+	}
+	if (conn && !enrolled)
 		errx(1, "no executor '%s' with this token was added", name);
-	if (result)
-		snprintf(me, sizeof(me), "%s", PQgetvalue(result, 0, 0));
-	PQclear(result);
 	PQclear(execute("COMMIT"));
 	set_session();
 }
@@ -685,11 +670,6 @@ static void check_tables(void)
 	PQclear(row);
 }
 
-/* What was to be started by this process, but was not. */
-#define UNSTART(executor)							\
-	"UPDATE run SET state = 'planned', lane = NULL, started = NULL, executor = " executor	\
-	" WHERE state = 'started' AND holder = " ME " AND job <> ALL (CAST($1 AS bigint[]))"
-
 static enum resumed resume(const char *running)
 {
 	struct result *kept;
@@ -721,10 +701,8 @@ static enum resumed resume(const char *running)
 		return TAKEN_OVER;
 	}
 	/* A job has one command at a time. If it runs, then none waits to be started. */
-	execute_with(executor ? UNSTART("executor, holder = holder") :
-		     UNSTART("NULL, holder = NULL"), running);
-	execute_with("UPDATE job SET owner = NULL WHERE owner = " ME
-		     " AND id <> ALL (CAST($1 AS bigint[]))", running);
+	store_number(UNSTART, N(!!executor), S(running));
+	store_number(DISOWN, S(running));
 	if (!conn)
 		return NOT_YET;
 	warnx("PostgreSQL: connected again");
