@@ -243,7 +243,7 @@ void lanes_limit(struct job *job)
 
 /*
  * Of the runs that have waited for longer than the window, only the last one is run. So a job whose
- * runs take longer than its period, or than those that it follows, does not queue ever more of them.
+ * runs take longer than its period, or than those that it follows, does not queue ever more.
  */
 static void drop_stale(struct job *job)
 {

@@ -47,9 +47,9 @@ struct job {
 };
 
 struct options {
-	__s64		window;		/* how far ahead jobs are read; what is later is a misfire */
+	__s64		window;		/* jobs are read so far ahead; later is a misfire */
 	__s64		keep;		/* for how long outputs are kept */
-	bool		executes;	/* start what other processes plan and assign; plan nothing */
+	bool		executes;	/* start what others plan and assign; plan nothing */
 	__s64		fast_places, slow_places;
 	__s64		slow_time;	/* a run that takes longer is slow */
 	__s64		slow_runs;	/* a job with more slow runs ... */
@@ -115,8 +115,8 @@ unsigned int lanes_running(void);
 /* In sched.c. Free the job if it has no runs and no timeout. */
 void job_put(struct job *job);
 /*
- * Read jobs that are due soon, schedule timeouts for them, and run them when due. Runs until SIGTERM
- * or SIGINT, then waits for running commands.
+ * Read jobs that are due soon, schedule timeouts for them, and run them when due. Runs until
+ * SIGTERM or SIGINT, then waits for running commands.
  */
 void sched_run(const struct options *options);
 /* In dispatch.c. Assign each run that nobody holds, if there is an executor for it. */

@@ -42,10 +42,12 @@ static char **arguments, **command;	/* what follows the command of this program,
 static struct job_row job = {
 	.timeout = NEVER, .grace = 10 * NS_PER_S, .backoff = 10 * NS_PER_S,
 };
+
 static struct options sched = {
 	.window = 5 * NS_PER_S, .keep = 30 * 86400 * NS_PER_S, .fast_places = 16, .slow_places = 4,
 	.slow_time = 500 * NS_PER_MS, .slow_runs = 10, .slow_within = 60 * NS_PER_S,
 };
+
 static const char *at, *first, *after, *script, *name;
 static __s64 broadcast, route = -1;
 
@@ -78,9 +80,9 @@ static const struct option {
 	TEXT("at", at, "DATE|never", "once, as '2027-01-31 13:00'; never: only when asked for"),
 	TEXT("after", after, "JOB[:success|failure|end]", "when a run of that job has ended so"),
 	TIME(DEFINE, "jitter", job.jitter, 0, "a run begins later by up to this"),
-	TEXT("first", first, "TIME", "when its due times begin, from now; -TIME: they began before"),
-	WORD("misfire", job.misfire, misfires, "nothing|once|all", "what is too late is run [nothing]"),
-	WORD("block", job.block, blocks, "serial|discard|cover", "due while it runs: wait [serial]"),
+	TEXT("first", first, "TIME", "when its due times begin, from now; -TIME: before"),
+	WORD("misfire", job.misfire, misfires, "nothing|once|all", "too late, it is run [nothing]"),
+	WORD("block", job.block, blocks, "serial|discard|cover", "due while it runs [serial]"),
 	TIME(DEFINE, "timeout", job.timeout, NS_PER_MS, "a run that takes longer gets SIGTERM"),
 	TIME(DEFINE, "grace", job.grace, 0, "and SIGKILL so much later [10s]"),
 	WORD("route", route, routes, "WAY", "to which executor; without, it runs at its scheduler"),
@@ -91,7 +93,7 @@ static const struct option {
 	TIME(DEFINE, "backoff", job.backoff, 0, "so much later, and each time twice as much [10s]"),
 	TEXT("alarm", job.alarm, "JOB", "to be run if a run fails, is missed, or recovers"),
 	TEXT("script", script, "FILE", "kept with the job, and run with the arguments after --"),
-	TIME(RUN | EXECUTOR, "window", sched.window, 100 * NS_PER_MS, "how far ahead it reads [5s]"),
+	TIME(RUN | EXECUTOR, "window", sched.window, 100 * NS_PER_MS, "it reads ahead [5s]"),
 	COUNT(RUN | EXECUTOR, "fast", sched.fast_places, 1, PLACES_MAX,
 	      "how many may run at a time [16]"),
 	COUNT(RUN | EXECUTOR, "slow", sched.slow_places, 1, PLACES_MAX,
@@ -151,11 +153,11 @@ static int word(const char *option, const char *text, const char *const *words, 
 }
 
 static gboolean take_option(const char *name, const char *value,
-			    void *data __attribute__((unused)),
-			    GError **error __attribute__((unused)))
+			    void *data __attribute__((unused)), GError **error)
 {
 	const struct option *o = options;
 
+	(void)error;
 	while (strcmp(name + strlen("--"), o->name))
 		o++;
 	if (o->text)
@@ -181,11 +183,12 @@ static void add_options(GOptionGroup *group, int commands)
 		if (!(options[i].commands & commands))
 			continue;
 		/* A file name may have any bytes, whatever the locale is. */
-		entry[0] = (GOptionEntry){
-			options[i].name, 0, options[i].value ? G_OPTION_FLAG_FILENAME :
-			G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (void *)take_option,
-			options[i].help, options[i].value,
-		};
+		entry->long_name = options[i].name;
+		entry->flags = options[i].value ? G_OPTION_FLAG_FILENAME : G_OPTION_FLAG_NO_ARG;
+		entry->arg = G_OPTION_ARG_CALLBACK;
+		entry->arg_data = (void *)take_option;
+		entry->description = options[i].help;
+		entry->arg_description = options[i].value;
 		g_option_group_add_entries(group, entry);
 	}
 }
@@ -495,7 +498,8 @@ static void show_log(void)
 		status = store_int(q, 8);
 		printf("%-23s ", show_time(due, NULL, shown));
 		show_text(12, store_text(q, 0));
-		printf("%-7s %-11s %-4s", store_text(q, 3), store_text(q, 4), store_text(q, 5) ?: "-");
+		printf("%-7s %-11s %-4s", store_text(q, 3), store_text(q, 4),
+		       store_text(q, 5) ?: "-");
 		show_ms(started == NEVER ? NEVER : started - due);
 		show_ms(store_int(q, 7));
 		if (status != NEVER)
@@ -587,7 +591,7 @@ static const struct command {
 	const char	*name;
 	void		(*run)(void);
 	unsigned int	min, max;	/* how many arguments it takes */
-	int		options;	/* bits of struct option; none: it needs the database first */
+	int		options;	/* bits of struct option; 0: open the database first */
 	const char	*takes, *help;
 } commands[] = {
 	{ "add", add, 1, 1, DEFINE, "NAME OPTION... -- COMMAND...", "add a job" },

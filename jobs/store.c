@@ -112,7 +112,7 @@ static void reset(enum query q)
 }
 
 /* Returns how many rows were changed. */
-static int execute(enum query q, const struct value *values, int n)
+static int execute(enum query q, struct values values)
 {
 	struct answer *a = &answers[q];
 
@@ -121,7 +121,7 @@ static int execute(enum query q, const struct value *values, int n)
 		return 0;
 	a->cells = g_ptr_array_new_with_free_func(g_free);
 	a->at = 0;
-	return db->execute(q, values, n, a->cells, &a->columns);
+	return db->execute(q, values, a->cells, &a->columns);
 }
 
 static bool row(enum query q)
@@ -134,33 +134,33 @@ static bool row(enum query q)
 	return false;
 }
 
-int store_write_values(enum query q, const struct value *values, int n)
+int store_write_values(enum query q, struct values values)
 {
 	int changes;
 
 	if (query_text(q))
 		db->begin();
-	changes = execute(q, values, n);
+	changes = execute(q, values);
 	reset(q);
 	return changes;
 }
 
-__s64 store_number_of(enum query q, const struct value *values, int n)
+__s64 store_number_of(enum query q, struct values values)
 {
 	__s64 value;
 
-	execute(q, values, n);
+	execute(q, values);
 	value = row(q) ? store_int(q, 0) : 0;
 	reset(q);
 	return value;
 }
 
-bool store_each_of(enum query q, const struct value *values, int n)
+bool store_each_of(enum query q, struct values values)
 {
 	if (answers[q].cells)
 		answers[q].at += answers[q].columns;
 	else
-		execute(q, values, n);
+		execute(q, values);
 	return row(q);
 }
 

@@ -129,9 +129,14 @@ struct value {
 #define N(n)		((struct value){ .number = (n) })
 #define S(s)		((struct value){ .string = (s), .number = NEVER })
 #define VALUES_MAX	22
-#define VALUES(...)							\
-	((const struct value[]){ __VA_ARGS__ }),			\
-	(sizeof((const struct value[]){ __VA_ARGS__ }) / sizeof(struct value))
+#define VALUES(...)								\
+	((struct values){ (const struct value[]){ __VA_ARGS__ },		\
+			  sizeof((const struct value[]){ __VA_ARGS__ }) / sizeof(struct value) })
+
+struct values {
+	const struct value	*at;
+	int			n;
+};
 
 /* Execute a query that writes, with these values. Returns how many rows it changed. */
 #define store_write(q, ...)	store_write_values(q, VALUES(__VA_ARGS__))
@@ -143,9 +148,9 @@ struct value {
  * one, or store_commit(). NULL is NULL, or NEVER.
  */
 #define store_each(q, ...)	store_each_of(q, VALUES(__VA_ARGS__))
-int store_write_values(enum query q, const struct value *values, int n);
-__s64 store_number_of(enum query q, const struct value *values, int n);
-bool store_each_of(enum query q, const struct value *values, int n);
+int store_write_values(enum query q, struct values values);
+__s64 store_number_of(enum query q, struct values values);
+bool store_each_of(enum query q, struct values values);
 const char *store_text(enum query q, int column);
 __s64 store_int(enum query q, int column);
 /* Commit, and forget all rows: see db->commit(). */
@@ -180,7 +185,7 @@ extern const struct db {
 	 * other names were added, or the token is another one.
 	 */
 	void		(*lock)(const char *name, __s64 lease, const struct executor *as);
-	/* The time, by the clock that decides about what is due: the wall clock, or PostgreSQL's. */
+	/* The time, by the clock that decides what is due: the wall clock, or PostgreSQL's. */
 	__s64		(*now)(void);
 	/* By how much now() may differ from what the clock shows. */
 	__s64		(*error)(void);
@@ -217,8 +222,8 @@ extern const struct db {
 	 * Execute a query. Appends what its rows have to @cells, as text, row by row; sets how many
 	 * columns they have. Returns how many rows it changed.
 	 */
-	int		(*execute)(enum query q, const struct value *values, int n,
-				   GPtrArray *cells, int *columns);
+	int		(*execute)(enum query q, struct values values, GPtrArray *cells,
+				   int *columns);
 } *db, db_sqlite, db_pg;
 
 /* Open the database; with @create, create it if it does not exist. */
@@ -279,8 +284,8 @@ void store_ended(__s64 run, const char *state, __s64 took, __s64 status);
 int store_take_over(bool first, __s64 too_late);
 
 /*
- * As store_each(), of runs: EACH_PLANNED, EACH_ORPHAN, EACH_ASKED, EACH_HELD, EACH_ASSIGNED. Returns
- * NULL if there is no more. The caller frees it.
+ * As store_each(), of runs: EACH_PLANNED, EACH_ORPHAN, EACH_ASKED, EACH_HELD, EACH_ASSIGNED.
+ * Returns NULL if there is no more. The caller frees it.
  */
 struct run *store_each_planned(enum query q);
 

@@ -233,7 +233,8 @@ static const char *const queries[QUERIES] = {
 	[UNSTART] = "UPDATE run SET state = 'planned', lane = NULL, started = NULL,"
 		" executor = CASE CAST($1 AS int) WHEN 1 THEN executor END,"
 		" holder = CASE CAST($1 AS int) WHEN 1 THEN holder END"
-		" WHERE state = 'started' AND holder = " ME " AND job <> ALL (CAST($2 AS bigint[]))",
+		" WHERE state = 'started' AND holder = " ME
+		" AND job <> ALL (CAST($2 AS bigint[]))",
 	[DISOWN] = "UPDATE job SET owner = NULL WHERE owner = " ME
 		" AND id <> ALL (CAST($1 AS bigint[]))",
 };
@@ -276,14 +277,14 @@ static void forget_result(void *data)
 		g_free((char *)old->values[i].string);
 }
 
-static void keep_result(enum query q, const struct value *values, int n)
+static void keep_result(enum query q, struct values values)
 {
-	struct result result = { .q = q, .n = n };
+	struct result result = { .q = q, .n = values.n };
 	int i;
 
-	for (i = 0; i < n; i++) {
-		result.values[i] = values[i];
-		result.values[i].string = g_strdup(values[i].string);
+	for (i = 0; i < values.n; i++) {
+		result.values[i] = values.at[i];
+		result.values[i].string = g_strdup(values.at[i].string);
 	}
 	g_array_append_val(results, result);
 }
@@ -409,8 +410,7 @@ static void wake(const char *whom)
 		g_string_append(wakes, sql);
 }
 
-static int send_query(enum query q, const struct value *values, int n, GPtrArray *cells,
-		      int *columns)
+static int send_query(enum query q, struct values values, GPtrArray *cells, int *columns)
 {
 	const char *texts[VALUES_MAX];
 	char numbers[VALUES_MAX][24], id[16];
@@ -418,17 +418,17 @@ static int send_query(enum query q, const struct value *values, int n, GPtrArray
 	int i, changes;
 
 	snprintf(id, sizeof(id), "q%d", q);
-	for (i = 0; i < n; i++) {
-		snprintf(numbers[i], sizeof(numbers[i]), "%lld", values[i].number);
-		texts[i] = values[i].string ?: values[i].number == NEVER ? NULL : numbers[i];
+	for (i = 0; i < values.n; i++) {
+		snprintf(numbers[i], sizeof(numbers[i]), "%lld", values.at[i].number);
+		texts[i] = values.at[i].string ?: values.at[i].number == NEVER ? NULL : numbers[i];
 	}
 	if (conn && !prepared[q]) {
-		PQclear(check(PQsendPrepare(conn, id, query_text(q), n, NULL)));
+		PQclear(check(PQsendPrepare(conn, id, query_text(q), values.n, NULL)));
 		prepared[q] = conn;
 	}
 	if (!conn)
 		return 0;
-	rows = check(PQsendQueryPrepared(conn, id, n, texts, NULL, NULL, 0));
+	rows = check(PQsendQueryPrepared(conn, id, values.n, texts, NULL, NULL, 0));
 	*columns = PQnfields(rows);
 	for (i = 0; i < PQntuples(rows) * *columns; i++)
 		g_ptr_array_add(cells, PQgetisnull(rows, i / *columns, i % *columns) ? NULL :
@@ -438,15 +438,14 @@ static int send_query(enum query q, const struct value *values, int n, GPtrArray
 	return changes;
 }
 
-static int execute_query(enum query q, const struct value *values, int n, GPtrArray *cells,
-			 int *columns)
+static int execute_query(enum query q, struct values values, GPtrArray *cells, int *columns)
 {
 	if ((q == ENDED || q == OUTPUT) && *me)
-		keep_result(q, values, n);
+		keep_result(q, values);
 	/* The job's scheduler waits for this. */
 	if (q == ENDED && executor)
 		wake(SCHEDULERS);
-	return send_query(q, values, n, cells, columns);
+	return send_query(q, values, cells, columns);
 }
 
 static __s64 now(void)
@@ -540,8 +539,9 @@ static bool dial(void)
 }
 
 /*
- * Set up the session of a scheduler: its id, and when PostgreSQL gives it up. Statements are planned
- * when they are prepared, perhaps while the tables are empty: they are to use indexes nevertheless.
+ * Set up the session of a scheduler: its id, and when PostgreSQL gives it up. Statements are
+ * planned when they are prepared, perhaps while the tables are empty: they are to use indexes
+ * nevertheless.
  */
 static void set_session(void)
 {
@@ -573,6 +573,7 @@ static void check_server(void)
 /* Become a new scheduler or executor. */
 static void enroll(void)
 {
+	const struct executor as = executor ? *executor : (struct executor){ .tags = "" };
 	bool enrolled = false;
 
 	PQclear(execute("BEGIN"));
@@ -582,8 +583,8 @@ static void enroll(void)
 	/* Let the process go that has the name of this one: see begin(). */
 	if (executor)
 		store_number(EXPEL, S(name));
-	while (store_each(ENROLL, S(name), N(lease), N(!executor), N(executor ? executor->places : 0),
-			  S(executor ? executor->tags : ""), S(executor ? executor->token : NULL))) {
+	while (store_each(ENROLL, S(name), N(lease), N(!executor), N(as.places), S(as.tags),
+			  S(as.token))) {
 		snprintf(me, sizeof(me), "%s", store_text(ENROLL, 0));
 		enrolled = true;
 	}
@@ -690,7 +691,7 @@ static enum resumed resume(const char *running)
 	/* Of a run that was taken over, which is interrupted, only the output is written. */
 	for (i = 0; i < results->len; i++) {
 		kept = &g_array_index(results, struct result, i);
-		send_query(kept->q, kept->values, kept->n, NULL, &columns);
+		send_query(kept->q, (struct values){ kept->values, kept->n }, NULL, &columns);
 	}
 	if (taken_over) {
 		if (!conn)

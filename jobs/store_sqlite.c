@@ -103,28 +103,27 @@ static __s64 ask(const char *sql)
 	sqlite3_stmt *s;
 	__s64 value;
 
-	if (sqlite3_prepare_v2(file, sql, -1, &s, NULL) != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW)
+	if (sqlite3_prepare_v2(file, sql, -1, &s, NULL) || sqlite3_step(s) != SQLITE_ROW)
 		failed();
 	value = sqlite3_column_int64(s, 0);
 	sqlite3_finalize(s);
 	return value;
 }
 
-static int execute_query(enum query q, const struct value *values, int n, GPtrArray *cells,
-			 int *columns)
+static int execute_query(enum query q, struct values values, GPtrArray *cells, int *columns)
 {
 	sqlite3_stmt **s = &prepared[q];
 	int i, ret = SQLITE_OK;
 
 	if (!*s && sqlite3_prepare_v3(file, query_text(q), -1, SQLITE_PREPARE_PERSISTENT, s, NULL))
 		failed();
-	for (i = 0; i < n && ret == SQLITE_OK; i++) {
-		if (values[i].string)
-			ret = sqlite3_bind_text(*s, i + 1, values[i].string, -1, SQLITE_STATIC);
-		else if (values[i].number == NEVER)
+	for (i = 0; i < values.n && ret == SQLITE_OK; i++) {
+		if (values.at[i].string)
+			ret = sqlite3_bind_text(*s, i + 1, values.at[i].string, -1, SQLITE_STATIC);
+		else if (values.at[i].number == NEVER)
 			ret = sqlite3_bind_null(*s, i + 1);
 		else
-			ret = sqlite3_bind_int64(*s, i + 1, values[i].number);
+			ret = sqlite3_bind_int64(*s, i + 1, values.at[i].number);
 	}
 	*columns = sqlite3_column_count(*s);
 	while (ret == SQLITE_OK && (ret = sqlite3_step(*s)) == SQLITE_ROW) {
