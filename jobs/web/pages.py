@@ -315,23 +315,15 @@ def check_host():
         raise Problem(403, "This server does not go by that name; see --proxy.") from error
 
 
-def show_problem(problem):
-    status = problem.status
-    if flask.request.path.startswith("/api/"):
-        return {"error": str(problem)}, status
-    if status == 503:
-        flask.g.reload = flask.request.args.get("reload", RETRY_S, type=seconds)
-    return render("error.html", text=str(problem), status=status), status, (
-        {"Retry-After": RETRY_S} if status == 503 else {})
-
-
 def show_error(error):
-    """For what Flask refuses by itself."""
+    """Also for what Flask refuses by itself."""
     if flask.request.path.startswith("/api/"):
         return {"error": error.description}, error.code
-    answer = error.get_response()
-    answer.data = render("error.html", text=error.description, status=error.code)
-    return answer
+    headers = dict(error.get_headers())
+    if error.code == 503:
+        flask.g.reload = flask.request.args.get("reload", RETRY_S, type=seconds)
+        headers["Retry-After"] = RETRY_S
+    return render("error.html", text=error.description, status=error.code), error.code, headers
 
 
 def make_app(database, proxy):
@@ -344,7 +336,6 @@ def make_app(database, proxy):
     app.register_blueprint(api.api)
     app.before_request(check_host)
     users.protect(app).exempt(api.api)
-    app.register_error_handler(Problem, show_problem)
     app.register_error_handler(werkzeug.exceptions.HTTPException, show_error)
     app.after_request(lambda answer: answer.headers.update(HEADERS) or answer)
     return app

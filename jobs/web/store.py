@@ -9,6 +9,8 @@ import sqlite3
 import time
 import urllib.parse
 
+import werkzeug.exceptions
+
 QUERY_S = 5         # how long a page may use the database
 BUSY_S = 1          # how long it waits for a lock
 VERSION = 2         # SCHEMA_VERSION in schema.h
@@ -16,12 +18,15 @@ NO_USERS = "There are no users yet: hwtimer-jobs-web DB --add-user NAME adds one
 TOO_LONG = f"This takes longer than {QUERY_S} s. One job's runs may take less."
 
 
-class Problem(Exception):
+class Problem(werkzeug.exceptions.HTTPException):
     """The answer is an error: its status, and a text for the reader."""
 
     def __init__(self, status, text):
         super().__init__(text)
-        self.status = status
+        self.code = status
+
+    def __str__(self):
+        return self.description
 
 
 def check_version(row):
