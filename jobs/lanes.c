@@ -507,11 +507,6 @@ void lanes_kill(struct job *job)
 		kill_run(job);
 }
 
-void lanes_read(void *job)
-{
-	output_read(&((struct job *)job)->output);
-}
-
 void lanes_write(struct job *job)
 {
 	if (job->running)

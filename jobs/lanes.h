@@ -103,8 +103,7 @@ bool lanes_have(const struct job *job, __s64 id);
 
 /* The child of @job ended. */
 void lanes_reap(struct job *job);
-/* Its output is readable, as an event with (char *)job + LANES_OUTPUT says, before that. */
-void lanes_read(void *job);
+/* An event with (char *)job + LANES_OUTPUT, before that: its output is readable. */
 #define LANES_OUTPUT	1
 /* Write what has changed of the output of its running command. */
 void lanes_write(struct job *job);

@@ -722,6 +722,7 @@ void sched_run(const struct options *options)
 	struct epoll_event events[EVENTS];
 	__s64 began, ready = 0;
 	unsigned int woken = 0;
+	struct job *job;
 	int i, n, wait;
 
 	open_all(options);
@@ -742,9 +743,11 @@ void sched_run(const struct options *options)
 			err(1, "epoll_pwait");
 		follow_signals();
 		/* Jobs may be gone after the other events. */
-		for (i = 0; i < n; i++)
+		for (i = 0; i < n; i++) {
+			job = (void *)((char *)events[i].data.ptr - LANES_OUTPUT);
 			if (events[i].data.u64 & LANES_OUTPUT)
-				lanes_read((char *)events[i].data.ptr - LANES_OUTPUT);
+				output_read(&job->output);
+		}
 		for (i = 0; i < n; i++) {
 			void *data = events[i].data.ptr;
 

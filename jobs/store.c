@@ -66,6 +66,9 @@ static const char *const common[QUERIES] = {
 	[EXTEND] = "UPDATE run SET until = (SELECT until FROM run WHERE id = $1)"
 		" WHERE id = $2 AND until = (SELECT due FROM run WHERE id = $1)",
 	[UNDO] = "DELETE FROM run WHERE id = $1",
+	/* The row is interrupted if another scheduler took over the job while the command ran. */
+	[ENDED] = "UPDATE run SET state = $1, ended = now_ns(), took = $2, status = $3"
+		" WHERE id = $4 AND " OPEN,
 	[STOP] = "UPDATE run SET stop = 1 WHERE state = 'started' AND job = $1",
 	/* The first condition is that of an index. */
 	[EACH_STOPPED] = "SELECT job, 0 FROM run WHERE state IN ('planned', 'started')"

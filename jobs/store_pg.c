@@ -130,9 +130,6 @@ static const char *const queries[QUERIES] = {
 	[STARTED] = "UPDATE run SET state = 'started', lane = $1, started = now_ns(), executor ="
 		" (SELECT name FROM executor WHERE id = " ME "), holder = " ME
 		" WHERE id = $2 AND state = 'planned' AND (holder IS NULL OR holder = " ME ")",
-	/* The row is interrupted if another scheduler took over the job while the command ran. */
-	[ENDED] = "UPDATE run SET state = $1, ended = now_ns(), took = $2, status = $3"
-		" WHERE id = $4 AND state IN ('planned', 'started')",
 	/*
 	 * Mark those whose leases have ended, until BURY. The clock may have been set since this
 	 * scheduler renewed its own.

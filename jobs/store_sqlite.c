@@ -51,8 +51,6 @@ static const char *const queries[QUERIES] = {
 		" ORDER BY next LIMIT 1",
 	[STARTED] = "UPDATE run SET state = 'started', lane = $1, started = now_ns()"
 		" WHERE id = $2 AND state = 'planned'",
-	[ENDED] = "UPDATE run SET state = $1, ended = now_ns(), took = $2, status = $3"
-		" WHERE id = $4",
 	[AGAIN] = "INSERT INTO run (job, due, until, cause, state, attempt, origin, follows, event)"
 		" SELECT job, due, due, 'again', 'planned', attempt, origin, follows, event FROM run JOIN job ON job.id = job"
 		" WHERE state = 'started' AND cause <> 'again' AND again = 1",
