@@ -25,7 +25,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "lanes.h"
@@ -36,7 +35,8 @@
 #define SCRIPT_MAX	65536
 
 static const char *database;
-static char **arguments, **command;	/* what follows the command of this program, and "--" */
+static const char *verb;		/* the command of this program */
+static char **arguments, **command;	/* what follows that, and "--" */
 
 /* What the options say. */
 static struct job_row job = {
@@ -318,8 +318,10 @@ static void check_tags(void)
 		misuse("--tags takes TAG[,TAG]..., not '%s'", t);
 }
 
-static void define(bool add)
+/* Add a job, or change it. */
+static void define(void)
 {
+	bool add = !strcmp(verb, "add");
 	struct schedule schedule = { };
 
 	job.name = *arguments;
@@ -356,16 +358,6 @@ static void define(bool add)
 		store_change(&job, command);
 }
 
-static void add(void)
-{
-	define(true);
-}
-
-static void change(void)
-{
-	define(false);
-}
-
 static void copy(void)
 {
 	struct job_row row;
@@ -392,14 +384,9 @@ static void remove_job(void)
 	store_remove(must_have(*arguments));
 }
 
-static void pause_job(void)
+static void pause_or_resume(void)
 {
-	store_pause(must_have(*arguments), true);
-}
-
-static void resume_job(void)
-{
-	store_pause(must_have(*arguments), false);
+	store_pause(must_have(*arguments), !strcmp(verb, "pause"));
 }
 
 static void start(void)
@@ -527,18 +514,15 @@ static void run(void)
 
 static void add_executor(const char *name)
 {
-	unsigned char random[16];
-	char token[2 * sizeof(random) + 1];
-	size_t i;
+	char *token;
 
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
-		err(1, "getrandom");
-	for (i = 0; i < sizeof(random); i++)
-		sprintf(token + 2 * i, "%02x", random[i]);
-	if (!store_write(KNOW, S(name), S(token)))
+	db->begin();
+	if (!store_each(KNOW, S(name)))
 		errx(1, "executor '%s' was added before", name);
+	token = g_strdup(store_text(KNOW, 0));
 	if (store_commit())
 		puts(token);
+	g_free(token);
 }
 
 static void list_executors(void)
@@ -594,12 +578,12 @@ static const struct command {
 	int		options;	/* bits of struct option; 0: open the database first */
 	const char	*takes, *help;
 } commands[] = {
-	{ "add", add, 1, 1, DEFINE, "NAME OPTION... -- COMMAND...", "add a job" },
-	{ "change", change, 1, 1, DEFINE, "NAME ...", "the same, for a job that there is" },
+	{ "add", define, 1, 1, DEFINE, "NAME OPTION... -- COMMAND...", "add a job" },
+	{ "change", define, 1, 1, DEFINE, "NAME ...", "the same, for a job that there is" },
 	{ "copy", copy, 2, 2, 0, "NAME NEW", "add the same job by another name" },
 	{ "remove", remove_job, 1, 1, 0, "NAME", "remove a job, with its log" },
-	{ "pause", pause_job, 1, 1, 0, "NAME", "what is due now is not run" },
-	{ "resume", resume_job, 1, 1, 0, "NAME", "what was due meanwhile is late, or a misfire" },
+	{ "pause", pause_or_resume, 1, 1, 0, "NAME", "what is due now is not run" },
+	{ "resume", pause_or_resume, 1, 1, 0, "NAME", "what was due meanwhile is late" },
 	{ "start", start, 1, 1, 0, "NAME", "run it now; prints the id of the run" },
 	{ "stop", stop, 1, 1, 0, "NAME", "end its run, as after --timeout" },
 	{ "list", list, 0, 0, 0, "", "all jobs" },
@@ -660,9 +644,10 @@ static void obey(char **words)
 	unsigned int n;
 	int argc;
 
-	while (strcmp(words[0], c->name))
+	verb = words[0];
+	while (strcmp(verb, c->name))
 		if (++c == commands + ARRAY_SIZE(commands))
-			misuse("there is no command '%s'", words[0]);
+			misuse("there is no command '%s'", verb);
 	for (command = words; *command && strcmp(*command, "--");)
 		command++;
 	argc = command - words;

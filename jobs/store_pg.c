@@ -216,7 +216,10 @@ static const char *const queries[QUERIES] = {
 		" UNION ALL SELECT NULL, name, '', NULL, NULL, NULL, 0 FROM known"
 		"	WHERE name NOT IN (SELECT name FROM executor WHERE NOT schedules)"
 		" ORDER BY name",
-	[KNOW] = "INSERT INTO known VALUES ($1, " HASHED("$2") ") ON CONFLICT DO NOTHING",
+	/* The token has 122 random bits. */
+	[KNOW] = "WITH new AS (SELECT replace(CAST(gen_random_uuid() AS text), '-', '') AS token)"
+		" INSERT INTO known SELECT $1, " HASHED("token") " FROM new"
+		" ON CONFLICT DO NOTHING RETURNING (SELECT token FROM new)",
 	[FORGET_KNOWN] = "DELETE FROM known WHERE name = $1",
 	[EXPEL] = "UPDATE executor SET lease = 0 WHERE name = $1 AND NOT schedules",
 	[NAMESAKES] = "SELECT count(*) FROM executor WHERE NOT schedules AND lease > now_ns()"
