@@ -25,12 +25,12 @@
  * those whose commands were started, and reads them again when it has found the database again. If
  * it finds that another scheduler took over, it kills these commands.
  *
- * Due times are on the wall clock, or on PostgreSQL's, timeouts on CLOCK_MONOTONIC. Each reading
- * compares the two. If the former was set, or the machine was suspended, all timeouts are touched.
- * No run starts before the clock shows
- * its due time. If the clock was set, in either direction, or the machine's time zone was changed,
- * next due times are calculated again: of what is due every so often, so that the elapsed time
- * counts; of cron, by the new time. What was planned and is not due yet is planned again.
+ * Due times are on the wall clock, or on PostgreSQL's, timeouts on CLOCK_MONOTONIC. Each turn of
+ * the loop and each reading compare the two. If the former was set, or the machine was suspended,
+ * all timeouts are touched. No run starts before the clock shows its due time. If the clock was
+ * set in either direction, or the machine's time zone was changed, next due times are calculated
+ * again: of what is due every so often, so that the elapsed time counts; of cron, by the new time.
+ * What was planned and is not due yet is planned again.
  */
 #include <err.h>
 #include <errno.h>
@@ -656,6 +656,16 @@ static void timers_readable(void)
 	}
 }
 
+/* Was this machine's clock set, or the machine suspended, since the last call? */
+static bool clock_was_set(void)
+{
+	static __s64 before;
+	__s64 offset = wall_now() - clock_ns(CLOCK_MONOTONIC), change = offset - before;
+
+	before = offset;
+	return llabs(change) > CLOCK_NOISE;
+}
+
 static void note_signal(int number __attribute__((unused)))
 {
 	signals++;
@@ -699,6 +709,7 @@ static void open_all(const struct options *options)
 	watch(hwtimer_fd(timers), &timers);
 	watch_wakes();
 	clock_offset = db->now() - clock_ns(CLOCK_MONOTONIC);
+	clock_was_set();
 	lanes_setup(options, epoll_fd, timers);
 }
 
@@ -742,6 +753,9 @@ void sched_run(const struct options *options)
 		if (n < 0 && errno != EINTR)
 			err(1, "epoll_pwait");
 		follow_signals();
+		/* What waits must not start by the clock of before. */
+		if (clock_was_set() && !lost)
+			scan();
 		/* Jobs may be gone after the other events. */
 		for (i = 0; i < n; i++) {
 			job = (void *)((char *)events[i].data.ptr - LANES_OUTPUT);
