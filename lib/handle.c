@@ -41,9 +41,6 @@ static int handle_complete(struct hwtimer *h)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
-	h->link = memory_map(h->t.max * sizeof(*h->link));
-	if (!h->link)
-		return -ENOMEM;
 	if (madvise(h, OWN_SIZE, MADV_WIPEONFORK))
 		return -errno;
 	if (!h->threads)
@@ -93,14 +90,33 @@ static int handle_setup(struct hwtimer *h, const struct hwtimer_options *o)
 	return ret;
 }
 
-/* A handle for which nothing is open yet; NULL: no memory. */
-static struct hwtimer *handle_new(const struct hwtimer_options *o)
+/* The most slots that may be mapped. @info: of a table that there is, or NULL. */
+static uint32_t handle_most(const struct hwtimer_options *o, const struct hwtimer_info *info)
 {
-	struct hwtimer *h = memory_map(sizeof(*h));
+	/* GROW adds as many slots as fill a page of nodes of two pointers each, in the kernel. */
+	uint32_t step = sysconf(_SC_PAGESIZE) / 8, most = (o->timeouts + step) / step * step;
+
+	/* GROW may have made a ring, and then not all slots. */
+	while (info && info->rings >> 1 && most < step << (31 - __builtin_clz(info->rings)))
+		most *= 2;
+	return most;
+}
+
+static size_t handle_size(uint32_t most)
+{
+	return sizeof(struct hwtimer) + most * sizeof(uint64_t);
+}
+
+/* A handle for which nothing is open yet; NULL: no memory. */
+static struct hwtimer *handle_new(const struct hwtimer_options *o, const struct hwtimer_info *info)
+{
+	uint32_t most = handle_most(o, info);
+	struct hwtimer *h = memory_map(handle_size(most));
 
 	if (!h)
 		return NULL;
 	h->own.alive = 1;
+	h->own.latest_ns = TABLE_NEVER;
 	h->threads = o->flags & HWTIMER_OPEN_THREADS;
 	h->clockid = o->flags & HWTIMER_OPEN_VIRTUAL ? CLOCK_VIRTUAL :
 		     o->flags & HWTIMER_OPEN_BOOTTIME ? CLOCK_BOOTTIME : CLOCK_MONOTONIC;
@@ -110,8 +126,7 @@ static struct hwtimer *handle_new(const struct hwtimer_options *o)
 	h->epfd = -1;
 	h->t.fd = -1;
 	h->t.page = sysconf(_SC_PAGESIZE);
-	/* GROW adds as many slots as fill a page of nodes of two pointers each, in the kernel. */
-	h->t.max = (h->max + h->t.page / 8 - 1) / (h->t.page / 8) * (h->t.page / 8);
+	h->t.max = most;
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_mutex_init(&h->repeat_lock, NULL);
 	return h;
@@ -161,9 +176,6 @@ static void counts_adopt(struct hwtimer *h)
 /* Map the table of a handle that is gone. */
 static int handle_resume(struct hwtimer *h, int fd, const struct hwtimer_info *info)
 {
-	/* GROW may have made a ring, and then not all slots. */
-	while (info->rings >> 1 && h->t.max < h->t.page / 8 << (31 - __builtin_clz(info->rings)))
-		h->t.max *= 2;
 	h->clockid = info->clockid;
 	h->tick_ns = info->tick_ns;
 	h->t.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -174,7 +186,7 @@ static int handle_resume(struct hwtimer *h, int fd, const struct hwtimer_info *i
 static int handle_open(struct hwtimer **to, const struct hwtimer_options *o, int fd,
 		       const struct hwtimer_info *info)
 {
-	struct hwtimer *h = handle_new(o);
+	struct hwtimer *h = handle_new(o, info);
 	int ret, state;
 
 	if (!h)
@@ -243,14 +255,12 @@ void hwtimer_close(struct hwtimer *h)
 		close(h->epfd);
 	if (h->t.fd >= 0)
 		close(h->t.fd);
-	if (h->link)
-		munmap(h->link, h->t.max * sizeof(*h->link));
 	if (h->repeat)
 		munmap(h->repeat, h->t.max * sizeof(*h->repeat));
 	pthread_mutex_destroy(&h->repeat_lock);
 	pthread_mutex_destroy(&h->lock);
 	hwtimer_process_free(h);
-	munmap(h, sizeof(*h));
+	munmap(h, handle_size(h->t.max));
 	pthread_setcancelstate(state, NULL);
 }
 

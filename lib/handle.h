@@ -5,8 +5,9 @@
  * A handle is a context by a table of which it alone decides which slot is whose. An id is the
  * index of a slot in its lower 24 bits, and the generation of its use above, 40 bits that do not
  * come back for long. The lower 20 bits of a generation are the arming in the word, so that one
- * compare-and-swap decides between those who move, cancel and take; the upper 32 are the tag of the
- * slot, which keeps an old id from being taken for a new one.
+ * compare-and-swap decides between those who move, cancel and take. @link, which has the whole id,
+ * keeps an old one from being taken for a new one. The upper 32 bits are the tag of the slot, for
+ * a handle that takes over the table.
  *
  * Who gets a word to 0 has the slot for himself, and frees it. Free slots are in a list, or in one
  * for each of several threads, linked by @link; those that were never used are beyond @fresh. Slot
@@ -79,6 +80,7 @@ struct shard {
  * @slots: how many slots may be used; 0 also after a stop
  * @usual: the same for the usual way: 0 with HWTIMER_OPEN_THREADS
  * @free: the first free slot, without HWTIMER_OPEN_THREADS; 0: there is none
+ * @latest_ns: TABLE_NEVER, with which the usual way compares deadlines
  * @shard: of each thread; the first one of all unless HWTIMER_OPEN_THREADS
  */
 struct own {
@@ -86,6 +88,7 @@ struct own {
 	uint32_t	slots;
 	uint32_t	usual;
 	uint32_t	free;
+	uint64_t	latest_ns;
 	struct shard	shard[SHARDS];
 };
 
@@ -111,8 +114,6 @@ struct repeat {
  * @apart: fills the last page of @own, however large pages are
  * @process: what does the kernel's part; NULL: the kernel
  * @t: the table
- * @link: for each slot: the id of its timeout; or, if it is free, that of its last one, but with
- *	the next free slot, or 0, in place of the index
  * @fresh: slots from here on were never used
  * @shard_mask: how many struct shard are in use, 2^n, minus 1
  * @threads: HWTIMER_OPEN_THREADS
@@ -130,13 +131,14 @@ struct repeat {
  * @back_at: ... and slots up to here were handed back
  * @repeat_lock: protects what follows; may be taken with @lock held
  * @repeat: for each slot, or NULL: there was no periodic timeout yet
+ * @link: for each slot: the id of its timeout; or, if it is free, that of its last one, but with
+ *	the next free slot, or 0, in place of the index. Not protected
  */
 struct hwtimer {
 	struct own	own;
 	char		apart[OWN_SIZE - sizeof(struct own)];
 	struct process	*process;
 	struct table	t;
-	uint64_t	*link;
 	uint32_t	fresh;
 	uint32_t	shard_mask;
 	bool		threads;
@@ -154,6 +156,7 @@ struct hwtimer {
 	uint32_t	back_at;
 	pthread_mutex_t	repeat_lock;
 	struct repeat	*repeat;
+	uint64_t	link[];
 };
 
 static inline uint64_t clock_ns(clockid_t clockid)

@@ -79,6 +79,19 @@ static inline __u64 table_word(__u64 deadline_ns, __u32 arming)
 	return (deadline_ns + unit - 1) / unit << HWTIMER_ARMING_BITS | (arming & TABLE_ARMING);
 }
 
+/*
+ * As table_word() with the arming of @old, for a deadline that is not after TABLE_NEVER. 0 if that
+ * is before the one of @old, or if @old is 0.
+ */
+static inline __u64 table_later(__u64 old, __u64 deadline_ns)
+{
+	const __u64 unit = 1ULL << HWTIMER_UNIT_SHIFT;
+	__u64 units = (deadline_ns + unit - 1) / unit;
+	__u64 word = units << HWTIMER_ARMING_BITS | (old & TABLE_ARMING);
+
+	return old - 1 < word ? word : 0;
+}
+
 static inline __u64 table_deadline(__u64 word)
 {
 	return word >> HWTIMER_ARMING_BITS << HWTIMER_UNIT_SHIFT;

@@ -399,21 +399,19 @@ static OTHER int touch_other(struct hwtimer *h, hwtimer_id id, uint64_t deadline
 
 int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns)
 {
-	/* No index if it is periodic, or if ALWAYS is missing. */
-	uint32_t index = (id & ((PERIODIC | ALWAYS) << INDEX_BITS | INDEX_MASK)) -
-			 (ALWAYS << INDEX_BITS);
+	/* No index if it is periodic. */
+	uint32_t index = id & (PERIODIC << INDEX_BITS | INDEX_MASK);
 	struct own *own = &h->own;
 	struct hwtimer_slot *slot;
 	uint64_t word, old;
 
-	if (index >= own->usual || deadline_ns > TABLE_NEVER)
+	if (index >= own->usual || h->link[index] != id || deadline_ns > own->latest_ns)
 		return touch_other(h, id, deadline_ns);
 	slot = &h->t.slot[index];
-	word = table_word(deadline_ns, id >> INDEX_BITS);
+	/* Whatever the word is, it is that of this timeout. */
 	old = table_load(&slot->word);
-	/* The rest of the arming is in the tag. */
-	if (slot->tag != (uint32_t)(id >> 32) || (uint8_t)old != (uint8_t)word || word < old ||
-	    !table_swap(&slot->word, old, word))
+	word = table_later(old, deadline_ns);
+	if (!word || !table_swap(&slot->word, old, word))
 		return touch_other(h, id, deadline_ns);
 	own->shard->touched++;
 	PROBE(touch, h, id, deadline_ns);

@@ -490,6 +490,9 @@ TEST_F(handle, query)
 	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, deadline + 1));
 	ASSERT_EQ(0, hwtimer_query(self->h, id, &s));
 	EXPECT_EQ(deadline + UNIT, s.deadline_ns);
+	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, (1ULL << 60) + 2 * deadline));
+	ASSERT_EQ(0, hwtimer_query(self->h, id, &s));
+	EXPECT_EQ(HWTIMER_NEVER, s.deadline_ns);
 	ASSERT_EQ(0, hwtimer_query(self->h, never, &s));
 	EXPECT_EQ(HWTIMER_NEVER, s.deadline_ns);
 	ASSERT_EQ(0, hwtimer_query(self->h, periodic, &s));
@@ -1042,6 +1045,9 @@ TEST_F(device, invented)
 	for (i = 0; i < 2; i++)
 		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &other[i]));
 	ASSERT_NE(0, (other[0] ^ other[1]) & 0xffffff);
+	/* Or ends one. */
+	ASSERT_NE(0, table_steal(&t, id[0] & 0xffffff));
+	ASSERT_EQ(-ENOENT, hwtimer_touch(self->h, id[0], 2 * FAR));
 	table_close(&t);
 }
 
