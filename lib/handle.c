@@ -117,6 +117,8 @@ static struct hwtimer *handle_new(const struct hwtimer_options *o, const struct 
 		return NULL;
 	h->own.alive = 1;
 	h->own.latest_ns = TABLE_NEVER;
+	/* Whatever others write to slot 0, it is not in use. */
+	h->link[0] = ~0ULL;
 	h->threads = o->flags & HWTIMER_OPEN_THREADS;
 	h->clockid = o->flags & HWTIMER_OPEN_VIRTUAL ? CLOCK_VIRTUAL :
 		     o->flags & HWTIMER_OPEN_BOOTTIME ? CLOCK_BOOTTIME : CLOCK_MONOTONIC;
