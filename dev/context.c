@@ -141,7 +141,8 @@ void hwtimer_context_hurry(struct context *c, u64 tick)
 
 /*
  * Take what was pushed, and what is due, as far as the budget goes. True if that was all. Pushed
- * slots get at most half of the budget, so they do not starve what is due.
+ * slots get at most half of the budget if something is due, so they do not starve it. But they may
+ * be for the tick that it is now, so this one is not visited before all of them are taken.
  */
 static bool slice_work(struct context *c, unsigned int *budget)
 {
@@ -156,7 +157,9 @@ static bool slice_work(struct context *c, unsigned int *budget)
 		all = !c->kind->pushed(c, &takes);
 		*budget += takes;
 	}
-	c->kind->due(c, last, budget);
+	c->kind->due(c, all ? last : max(last, 1ULL) - 1, budget);
+	if (!all)
+		all = !c->kind->pushed(c, budget);
 	return all && wheel_took_all(&c->wheel, last);
 }
 

@@ -220,6 +220,36 @@ TEST_F(table, due_beside_pushed)
 	ASSERT_NE(HWTIMER_LINK_NONE, table_load(&t->slot[1].next));
 }
 
+/*
+ * Many are armed for a tick, and the kernel has taken one of them when it comes: all are due at it,
+ * not at the next one. That is seen in a try in which the machine does not stall.
+ */
+TEST(pushed_for_a_tick)
+{
+	struct hwtimer_setup setup = {
+		.clockid = CLOCK_MONOTONIC, .flags = HWTIMER_SETUP_TABLE, .slots = 256,
+		.tick_ns = 20 * NSEC_PER_MSEC,
+	};
+	struct table t = { .page = sysconf(_SC_PAGESIZE) };
+	__u64 tick, taken = 0;
+	int tries = 20, k;
+	__u32 i;
+
+	t.fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
+	ASSERT_EQ(0, hwt_ioctl(t.fd, HWTIMER_IOC_SETUP, &setup));
+	ASSERT_EQ(0, table_map(&t));
+	do {
+		tick = (now_ns() / setup.tick_ns + 2) * setup.tick_ns;
+		for (i = 0; i < t.slots; i++)
+			ASSERT_EQ(0, table_arm(&t, i, table_word(tick, 1)));
+		for (k = 0; k < (int)t.slots; k++)
+			take(&t, &i);
+		taken = now_ns();
+	} while (taken >= tick + setup.tick_ns && --tries);
+	EXPECT_LT(0, tries);
+	table_end(&t);
+}
+
 /* Its clock is ahead by more than the machine is up: what is to be done now is done now. */
 TEST(time_namespace)
 {
