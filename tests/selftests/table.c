@@ -250,6 +250,50 @@ TEST(pushed_for_a_tick)
 	table_end(&t);
 }
 
+/* The first timer in /proc/timer_list with this function: its range; -1: there is none. */
+static long long timer_range(const char *function)
+{
+	FILE *f = fopen("/proc/timer_list", "r");
+	unsigned long long from, to;
+	long long range = -1;
+	char line[256];
+	bool found = false;
+
+	while (f && range < 0 && fgets(line, sizeof(line), f)) {
+		if (found && sscanf(line, " # expires at %llu-%llu", &from, &to) == 2)
+			range = to - from;
+		found = strstr(line, function);
+	}
+	if (f)
+		fclose(f);
+	return range;
+}
+
+/* Only the timer for what is not due yet may be late by the rest of the slack. */
+TEST(range_of_timer)
+{
+	struct hwtimer_setup setup = {
+		.clockid = CLOCK_MONOTONIC, .flags = HWTIMER_SETUP_TABLE, .slots = 256,
+		.tick_ns = 1ULL << 33, .slack_ns = 2ULL << 33,
+	};
+	struct table t = { .page = sysconf(_SC_PAGESIZE) };
+	long long range;
+	int due;
+
+	for (due = 0; due < 2; due++) {
+		/* The timer may go off before it is seen. */
+		do {
+			t.fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
+			ASSERT_EQ(0, hwt_ioctl(t.fd, HWTIMER_IOC_SETUP, &setup));
+			ASSERT_EQ(0, table_map(&t));
+			ASSERT_EQ(0, table_arm(&t, 0, table_word(due ? 0 : now_ns() + FAR, 1)));
+			range = timer_range("context_timer");
+			table_end(&t);
+		} while (range < 0);
+		EXPECT_EQ(due ? 0 : (long long)setup.tick_ns, range);
+	}
+}
+
 /* Its clock is ahead by more than the machine is up: what is to be done now is done now. */
 TEST(time_namespace)
 {
