@@ -524,6 +524,7 @@ int hwtimer_context_shape(struct context *c, struct hwtimer_setup *s)
 	c->tick_ns = tick_ns;
 	c->slack = (1ULL << ilog2(div64_u64(s->slack_ns, tick_ns) + 1)) - 1;
 	c->wheel.align = c->slack;
+	c->late_units = ((c->slack + 1) * tick_ns >> HWTIMER_UNIT_SHIFT) - 1;
 	c->range_ns = round_down(s->slack_ns, unit) - c->slack * tick_ns;
 	c->clockid = s->clockid;
 	c->offset_ns = hwtimer_context_offset(s->clockid);

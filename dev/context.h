@@ -60,7 +60,7 @@ struct context_kind {
  *	Only taken killably
  * @read_lock: held by read(2), which copies to a program's memory; only taken interruptibly
  * @lock: protects what follows, unless said otherwise. Never taken in an interrupt
- * @kind: NULL until SETUP; then constant, and so are @data to @range_ns
+ * @kind: NULL until SETUP; then constant, and so are @data to @late_units
  * @data: of that kind
  * @user: who is charged
  * @offset_ns: from the kernel's clock to that of the context: its time namespace
@@ -68,6 +68,7 @@ struct context_kind {
  * @tick_ns: length of a tick, a multiple of 2^16 ns
  * @slack: in ticks, 2^n - 1: a timeout is filed for a tick in which these bits are 0
  * @range_ns: what is left of the slack: @timer may go off later by that, together with another one
+ * @late_units: a look may be this and less than 2^16 ns later than a deadline, in units of 2^16 ns
  * @slots: how many timeouts there may be. Those of a table grow. Also read without the lock
  * @wheel: the timeouts, as far as the kernel has been told of them
  * @buckets: the memory of @wheel
@@ -102,6 +103,7 @@ struct context {
 	u64				tick_ns;
 	u64				slack;
 	u64				range_ns;
+	u64				late_units;
 	u32				slots;
 	struct wheel			wheel;
 	void				*buckets;

@@ -93,12 +93,11 @@ static u64 units_word(u64 units)
 /* The first word that is in time if the kernel looks at tick @tick. */
 static u64 tick_serves(const struct context *c, u64 tick)
 {
-	u64 late = (c->slack + 1) * tick_units(c) - 1, units;
+	u64 units = tick * tick_units(c);
 
 	if (tick == WHEEL_NEVER)
 		return ~0ULL;
-	units = tick * tick_units(c);
-	return units_word(units > late ? units - late : 1);
+	return units_word(units > c->late_units ? units - c->late_units : 1);
 }
 
 static void record_put(struct context *c, u32 index)
@@ -149,15 +148,13 @@ static __always_inline void slot_settle(struct context *c, u32 index, struct lis
 	 */
 	smp_mb();
 	moved = word_read(&slot->word);
-	if (c->stopped)
-		return;
 	if (due && handed && moved && (moved == word || word_visited(c, moved))) {
 		trace_hwtimer_context_look(c->id, index, word_ns(moved), HWTIMER_LOOK_DUE);
 		context_note_late(c, word_ns(moved));
 		record_put(c, index);
 		return;
 	}
-	if (moved && moved < visit) {
+	if (moved && moved < visit && !c->stopped) {
 		word_write(&slot->visit, 0);
 		tick = c->wheel.cur;
 	} else if (tick == WHEEL_NEVER) {
@@ -190,7 +187,7 @@ static bool slots_pushed(struct context *c, unsigned int *budget)
 	u32 chain = a->chain, index;
 
 	while (left) {
-		if (chain == HWTIMER_LINK_END) {
+		if (chain <= HWTIMER_LINK_END) {
 			if (READ_ONCE(a->table->pushed) == HWTIMER_LINK_END)
 				break;
 			/* [xchg: table-push-broken-kernel] */
@@ -209,14 +206,14 @@ static bool slots_pushed(struct context *c, unsigned int *budget)
 		 * [xchg: table-claimed-broken-kernel table-claimed-broken-late
 		 * table-claim-broken-kernel]
 		 */
-		chain = xchg(&area_slot(a, index)->next, HWTIMER_LINK_NONE) ?: HWTIMER_LINK_END;
+		chain = xchg(&area_slot(a, index)->next, HWTIMER_LINK_NONE);
 		hwtimer_step_locked();
 		slot_take(c, index);
 	}
 	*budget = left;
 	a->chain = chain;
 	/* What was pushed since is found by slots_publish(). */
-	return chain != HWTIMER_LINK_END;
+	return chain > HWTIMER_LINK_END;
 }
 
 static void slots_due(struct context *c, u64 last, unsigned int *budget)
