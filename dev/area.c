@@ -33,13 +33,6 @@ static_assert(offsetof(struct hwtimer_table, cq_tail) == 256);
 static_assert(sizeof(struct hwtimer_table) == 416);
 static_assert(HWTIMER_MAX_RINGS <= 32);
 
-static void area_ring_free(struct area_ring *r, struct memory_user *user)
-{
-	while (r->nr_pages)
-		hwtimer_memory_page_free(r->pages[--r->nr_pages], user);
-	kvfree(r->pages);
-}
-
 /* How many records ring @g has. */
 static u64 ring_size(u32 g)
 {
@@ -81,19 +74,11 @@ void hwtimer_area_free(struct area *a, struct memory_user *user)
 {
 	u32 i;
 
-	for (i = 0; i < a->nr / PAGE_SLOTS; i++) {
-		hwtimer_memory_page_free(a->slots[i], user);
-		cond_resched();
-	}
-	for (i = 0; i < a->nr / PAGE_NODES; i++) {
-		hwtimer_memory_page_free(a->nodes[i], user);
-		cond_resched();
-	}
+	hwtimer_memory_pages_free(a->slots, a->nr / PAGE_SLOTS, user);
+	hwtimer_memory_pages_free(a->nodes, a->nr / PAGE_NODES, user);
 	for (i = 1; i <= a->last; i++)
-		area_ring_free(&a->ring[i], user);
+		hwtimer_memory_pages_free(a->ring[i].pages, a->ring[i].nr_pages, user);
 	hwtimer_memory_page_free(a->table, user);
-	kvfree(a->slots);
-	kvfree(a->nodes);
 	kfree(a);
 }
 
@@ -114,10 +99,10 @@ static int area_ring_add(struct context *c, u32 slots)
 	if (!new.pages)
 		return -ENOMEM;
 	while (new.nr_pages < i) {
-		u32 *page = fatal_signal_pending(current) ? NULL : hwtimer_memory_page(c->user);
+		void *page = fatal_signal_pending(current) ? NULL : hwtimer_memory_page(c->user);
 
 		if (!page) {
-			area_ring_free(&new, c->user);
+			hwtimer_memory_pages_free(new.pages, new.nr_pages, c->user);
 			return -ENOMEM;
 		}
 		new.pages[new.nr_pages++] = page;

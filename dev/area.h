@@ -25,7 +25,7 @@
  * @mask: number of records, less 1; 0: there is no such ring
  */
 struct area_ring {
-	u32	**pages;
+	void	**pages;
 	u32	nr_pages;
 	u32	*records;
 	u32	tail;
@@ -84,7 +84,7 @@ static inline u32 *area_record(const struct area_ring *r, u32 index)
 	index &= r->mask;
 	if (r->records)
 		return &r->records[index];
-	return &r->pages[index / PAGE_RECORDS][index % PAGE_RECORDS];
+	return (u32 *)r->pages[index / PAGE_RECORDS] + index % PAGE_RECORDS;
 }
 
 #endif /* HWTIMER_DEV_AREA_H */

@@ -246,11 +246,7 @@ static void calls_free(struct context *c)
 {
 	struct calls *t = c->data;
 
-	while (t->nr_pages) {
-		hwtimer_memory_page_free(t->pages[--t->nr_pages], c->user);
-		cond_resched();
-	}
-	kvfree(t->pages);
+	hwtimer_memory_pages_free(t->pages, t->nr_pages, c->user);
 	kfree(t);
 }
 

@@ -55,13 +55,6 @@
 DEFINE_MUTEX(hwtimer_contexts_lock);
 DEFINE_XARRAY_ALLOC1(hwtimer_contexts);
 
-static unsigned int wheel_shape(u64 tick_ns, unsigned char *bits)
-{
-	memset(bits, HIGH_BITS, WHEEL_MAX_LEVELS);
-	memset(bits, LOW_BITS, LOW_LEVELS);
-	return wheel_levels(bits, WHEEL_MAX_LEVELS, div64_u64(S64_MAX, tick_ns));
-}
-
 /**
  * hwtimer_context_offset - the time namespace of the calling task
  * @clockid: CLOCK_MONOTONIC or CLOCK_BOOTTIME
@@ -498,7 +491,6 @@ int hwtimer_context_shape(struct context *c, struct hwtimer_setup *s)
 	unsigned char bits[WHEEL_MAX_LEVELS];
 	unsigned int levels;
 	u64 tick_ns = s->tick_ns ?: NSEC_PER_MSEC;
-	size_t size;
 	int ret;
 
 	if ((s->clockid != CLOCK_MONOTONIC && s->clockid != CLOCK_BOOTTIME) || s->pad ||
@@ -510,14 +502,16 @@ int hwtimer_context_shape(struct context *c, struct hwtimer_setup *s)
 		return ret;
 
 	tick_ns = round_up(tick_ns, unit);
-	levels = wheel_shape(tick_ns, bits);
-	size = wheel_size(bits, levels);
-	if (hwtimer_memory_charge(c->user, size))
+	memset(bits, HIGH_BITS, WHEEL_MAX_LEVELS);
+	memset(bits, LOW_BITS, LOW_LEVELS);
+	levels = wheel_levels(bits, WHEEL_MAX_LEVELS, div64_u64(S64_MAX, tick_ns));
+	c->buckets_size = wheel_size(bits, levels);
+	if (hwtimer_memory_charge(c->user, c->buckets_size))
 		return -ENOMEM;
 	/* Less than three pages; kvmalloc() would take four. */
-	c->buckets = alloc_pages_exact(size, GFP_MEMORY);
+	c->buckets = alloc_pages_exact(c->buckets_size, GFP_MEMORY);
 	if (!c->buckets) {
-		hwtimer_memory_uncharge(c->user, size);
+		hwtimer_memory_uncharge(c->user, c->buckets_size);
 		return -ENOMEM;
 	}
 	wheel_init(&c->wheel, bits, levels, c->buckets);
@@ -542,15 +536,8 @@ int hwtimer_context_shape(struct context *c, struct hwtimer_setup *s)
  */
 void hwtimer_context_unshape(struct context *c)
 {
-	unsigned char bits[WHEEL_MAX_LEVELS];
-	unsigned int levels;
-	size_t size;
-
-	levels = wheel_shape(c->tick_ns, bits);
-	size = wheel_size(bits, levels);
-	free_pages_exact(c->buckets, size);
-	c->buckets = NULL;
-	hwtimer_memory_uncharge(c->user, size);
+	free_pages_exact(c->buckets, c->buckets_size);
+	hwtimer_memory_uncharge(c->user, c->buckets_size);
 }
 
 /**

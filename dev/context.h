@@ -71,7 +71,8 @@ struct context_kind {
  * @late_units: a look may be this and less than 2^16 ns later than a deadline, in units of 2^16 ns
  * @slots: how many timeouts there may be. Those of a table grow. Also read without the lock
  * @wheel: the timeouts, as far as the kernel has been told of them
- * @buckets: the memory of @wheel
+ * @buckets: the memory of @wheel ...
+ * @buckets_size: ... and how much it is; constant, as @buckets
  * @now_ns: the time of the slice in progress
  * @next: the tick at which a slice has to run; 0: at once; WHEEL_NEVER. Also read without the lock
  * @timer_tick: the tick for which @timer is set: @next, unless somebody is about to run a slice
@@ -107,6 +108,7 @@ struct context {
 	u32				slots;
 	struct wheel			wheel;
 	void				*buckets;
+	size_t				buckets_size;
 	u64				now_ns;
 	u64				next;
 	u64				timer_tick;

@@ -14,6 +14,7 @@
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
 #include <linux/mutex.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/user_namespace.h>
 
@@ -192,4 +193,21 @@ void hwtimer_memory_page_free(void *page, struct memory_user *user)
 		return;
 	put_page(virt_to_page(page));
 	hwtimer_memory_uncharge(user, PAGE_SIZE);
+}
+
+/**
+ * hwtimer_memory_pages_free - free pages, and their array
+ * @pages: the array, from kvcalloc(), or NULL
+ * @nr: how many pages it has
+ * @user: who was charged
+ *
+ * Context: A task that may sleep.
+ */
+void hwtimer_memory_pages_free(void **pages, u32 nr, struct memory_user *user)
+{
+	while (nr--) {
+		hwtimer_memory_page_free(pages[nr], user);
+		cond_resched();
+	}
+	kvfree(pages);
 }

@@ -16,5 +16,6 @@ int hwtimer_memory_charge(struct memory_user *user, unsigned long bytes);
 void hwtimer_memory_uncharge(struct memory_user *user, unsigned long bytes);
 void *hwtimer_memory_page(struct memory_user *user);
 void hwtimer_memory_page_free(void *page, struct memory_user *user);
+void hwtimer_memory_pages_free(void **pages, u32 nr, struct memory_user *user);
 
 #endif /* HWTIMER_DEV_MEMORY_H */

@@ -354,25 +354,26 @@ int hwtimer_slots_setup(struct context *c, struct hwtimer_setup *s)
 	if (ret)
 		return ret;
 	/* Words have to reach further than any program will run. */
-	if (hwtimer_context_now(c) >> HWTIMER_UNIT_SHIFT > LAST_UNIT / 2) {
-		hwtimer_context_unshape(c);
-		return -EOVERFLOW;
-	}
+	ret = -EOVERFLOW;
+	if (hwtimer_context_now(c) >> HWTIMER_UNIT_SHIFT > LAST_UNIT / 2)
+		goto unshape;
+	ret = -ENOMEM;
 	a = hwtimer_area_create(c->user);
-	if (!a) {
-		hwtimer_context_unshape(c);
-		return -ENOMEM;
-	}
+	if (!a)
+		goto unshape;
 	c->data = a;
 	ret = hwtimer_area_grow(c, s->slots);
-	if (ret) {
-		hwtimer_area_free(a, c->user);
-		c->data = NULL;
-		c->slots = 0;
-		hwtimer_context_unshape(c);
-		return ret;
-	}
+	if (ret)
+		goto free;
 	s->slots = a->nr;
 	hwtimer_context_begin(c, &hwtimer_table_kind);
 	return 0;
+
+free:
+	hwtimer_area_free(a, c->user);
+	c->data = NULL;
+	c->slots = 0;
+unshape:
+	hwtimer_context_unshape(c);
+	return ret;
 }
