@@ -344,7 +344,8 @@ def jobs_follow():
         for event in "success", "failure", "end":
             if name != "heals":
                 add(f"{name}-{event}", f"--after {name}:{event}", command=note)
-    with Scheduler():
+    # To add so many may take longer than the usual window.
+    with Scheduler("--window 1m"):
         wait("= 1 started stop")
         jobs("db", "stop", "stop")
         wait("> 0 done heals: status = 1")
