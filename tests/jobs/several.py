@@ -337,8 +337,8 @@ def chaos():
         add(name, f"{options} --misfire once", f"sleep {seconds}", every=every)
     alive = {name: Node(name, window="5s") for name in ("r1", "s2", "e1", "e2", "e3")}
     wait("> 9 done")
-    whats = ["kill", "stop", "end", "cut", "vanish"] * 2 + ["restart", "halt"]
-    for what in RANDOM.sample(whats, len(whats)):
+    faults = ["kill", "stop", "end", "cut", "vanish"] * 2 + ["restart", "halt"]
+    for what in RANDOM.sample(faults, len(faults)):
         cuts = what in ("cut", "vanish")
         name, seconds = RANDOM.choice([name for name in alive if name[0] == "e" or not cuts]), \
             4 * RANDOM.random()
