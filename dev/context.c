@@ -151,8 +151,11 @@ static bool slice_work(struct context *c, unsigned int *budget)
 		*budget += takes;
 	}
 	c->kind->due(c, all ? last : max(last, 1ULL) - 1, budget);
-	if (!all)
+	if (!all) {
 		all = !c->kind->pushed(c, budget);
+		if (all)
+			c->kind->due(c, last, budget);
+	}
 	return all && wheel_took_all(&c->wheel, last);
 }
 

@@ -212,8 +212,8 @@ static bool slots_pushed(struct context *c, unsigned int *budget)
 	}
 	*budget = left;
 	a->chain = chain;
-	/* What was pushed since is found by slots_publish(). */
-	return chain > HWTIMER_LINK_END;
+	/* What is pushed from now on is found by slots_publish(). */
+	return chain > HWTIMER_LINK_END || READ_ONCE(a->table->pushed) != HWTIMER_LINK_END;
 }
 
 static void slots_due(struct context *c, u64 last, unsigned int *budget)

@@ -144,7 +144,8 @@ struct hwtimer {
 	bool		threads;
 	int		epfd;
 	clockid_t	clockid;
-	uint64_t	virtual_ns;
+	/* Read while it is written; a processor of 32 bits may align it to 4 bytes only. */
+	uint64_t	virtual_ns __attribute__((aligned(8)));
 	uint64_t	tick_ns;
 	uint32_t	max;
 	uint64_t	now_ns;
@@ -156,7 +157,7 @@ struct hwtimer {
 	uint32_t	back_at;
 	pthread_mutex_t	repeat_lock;
 	struct repeat	*repeat;
-	uint64_t	link[];
+	uint64_t	link[] __attribute__((aligned(64)));
 };
 
 static inline uint64_t clock_ns(clockid_t clockid)

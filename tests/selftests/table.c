@@ -250,6 +250,45 @@ TEST(pushed_for_a_tick)
 	table_end(&t);
 }
 
+/*
+ * What was filed for a tick is due at it, even if more than a slice takes at first is pushed before
+ * each slice. As above, that is seen in a try in which the machine does not stall.
+ */
+TEST(due_beside_many)
+{
+	struct hwtimer_setup setup = {
+		.clockid = CLOCK_MONOTONIC, .flags = HWTIMER_SETUP_TABLE, .slots = 1 << 16,
+		.tick_ns = 5 * NSEC_PER_MSEC,
+	};
+	int tries = 20, n, ret;
+	__u64 tick, taken;
+	struct table t;
+	__u32 i, next;
+
+	do {
+		t = (struct table){ .fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC),
+				    .page = sysconf(_SC_PAGESIZE) };
+		ASSERT_EQ(0, hwt_ioctl(t.fd, HWTIMER_IOC_SETUP, &setup));
+		ASSERT_EQ(0, table_map(&t));
+		tick = (now_ns() / setup.tick_ns + 2) * setup.tick_ns;
+		ASSERT_EQ(0, table_arm(&t, 0, table_word(tick, 1)));
+		ASSERT_EQ(0, poll_in(t.fd, 0));
+		/* There are enough slots from here on until a tick later. */
+		wait_until(tick - NSEC_PER_MSEC);
+		next = 1;
+		do {
+			/* Slots that the kernel does not hold yet. */
+			for (n = 0; n < 40 && next < t.slots; n++)
+				ASSERT_EQ(0, table_arm(&t, next++, table_word(now_ns() + FAR, 1)));
+			ret = poll_in(t.fd, 0);
+		} while (!ret);
+		ASSERT_NE(0, take_now(&t, &i));
+		taken = now_ns();
+		table_end(&t);
+	} while (taken >= tick + setup.tick_ns && --tries);
+	EXPECT_LT(0, tries);
+}
+
 /* The first timer in /proc/timer_list with this function: its range; -1: there is none. */
 static long long timer_range(const char *function)
 {
