@@ -209,8 +209,9 @@ static void job_plan(struct job *job, struct run *run)
 static __s64 job_delay(const struct job *job)
 {
 	const struct run *first = g_queue_peek_head((GQueue *)&job->planned);
+	__s64 delay = first ? first->start - db->now() : NEVER;
 
-	return first ? MAX(first->start - db->now(), 0) : NEVER;
+	return MAX(delay, 0);
 }
 
 /* Start the runs that are due, and schedule a timeout for the others. */

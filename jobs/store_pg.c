@@ -688,9 +688,11 @@ static enum resumed resume(const char *running)
 	else
 		set_session();
 	begin();
-	/* Of a run that was taken over, which is interrupted, only the output is written. */
+	/* Runs that were taken over are another's by now: only outputs are written. */
 	for (i = 0; i < results->len; i++) {
 		kept = &g_array_index(results, struct result, i);
+		if (taken_over && kept->q != OUTPUT)
+			continue;
 		send_query(kept->q, (struct values){ kept->values, kept->n }, NULL, &columns);
 	}
 	if (taken_over) {
