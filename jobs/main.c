@@ -86,8 +86,8 @@ static const struct option {
 	TIME(DEFINE, "timeout", job.timeout, NS_PER_MS, "a run that takes longer gets SIGTERM"),
 	TIME(DEFINE, "grace", job.grace, 0, "and SIGKILL so much later [10s]"),
 	/* But for the last one, which is --broadcast. */
-	{ DEFINE, "route", "WAY", "to which executor; without, it runs at its scheduler", NULL, &route,
-	  0, ROUTE_BROADCAST, routes },
+	{ DEFINE, "route", "WAY", "to which executor; without, it runs at its scheduler", NULL,
+	  &route, 0, ROUTE_BROADCAST, routes },
 	TEXT("tags", job.tags, "TAG[,TAG]...", "only to executors with these"),
 	FLAG("broadcast", broadcast, "each executor gets a run"),
 	FLAG("again", job.again, "a run that was interrupted is run again, once"),
