@@ -209,8 +209,11 @@ static void job_plan(struct job *job, struct run *run)
 static __s64 job_delay(const struct job *job)
 {
 	const struct run *first = g_queue_peek_head((GQueue *)&job->planned);
-	__s64 delay = first ? first->start - db->now() : NEVER;
+	__s64 delay;
 
+	if (!first)
+		return NEVER;
+	delay = first->start - db->now();
 	return MAX(delay, 0);
 }
 
