@@ -258,7 +258,8 @@ static bool prepared[QUERIES];	/* in this session */
 /*
  * What ENDED and OUTPUT have written in the current transaction, or since the connection was lost.
  * These are few: for each command at most what it has written until the connection was lost, what
- * it has written until its end, and its result. No other begins meanwhile.
+ * it has written until its end, and its result; and how runs ended that were planned only. No
+ * command begins meanwhile.
  */
 struct result {
 	enum query	q;
