@@ -413,6 +413,48 @@ suite_update()
 	touch "$state/updated"
 }
 
+# debian_sources SUITE: print sources for apt of this Debian release, from this machine's mirrors
+debian_sources()
+{
+	local options=''
+
+	apt_lists
+	# Only sid has no suites of updates, and its Release file may have expired.
+	[[ $1 != sid ]] || options="[check-valid-until=no] "
+	apt-get indextargets --format "deb $options\$(REPO_URI) \$(RELEASE) \$(COMPONENT)" \
+		"Created-By: Packages" "Origin: Debian" | sed "s/ $(codename)/ $1/" | grep -v ' sid-'
+}
+
+# make_debian SUITE PATH ARGUMENT...: install a minimal Debian as PATH, a directory or archive, by
+# mmdebstrap with these arguments
+make_debian()
+{
+	need mmdebstrap
+	debian_sources "$1" >"$temp/sources"
+	step "making a minimal Debian, $1" mmdebstrap --mode=root --variant=minbase "${@:3}" \
+		"$1" "$2" "$temp/sources"
+}
+
+# inside COMMAND...: run it in the Debian of $debian, with mounts, processes and an environment of its
+# own, but this machine's /dev and network. It sees the directory $shared, if set, at the same path.
+shared=''
+inside()
+{
+	# shellcheck disable=SC2016,SC2154 # the inner shell expands these; the caller sets $debian
+	unshare --mount --pid --fork --kill-child env -i HOME=/root LC_ALL=C \
+		DEBIAN_FRONTEND=noninteractive PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -ec '
+			cd "$1"
+			[ ! "$2" ] || mount --bind "$2" ".$2"
+			shift 2
+			mount --rbind . .
+			cd "$PWD"
+			mount -t proc proc proc
+			mount --rbind /dev dev
+			pivot_root . mnt
+			umount -l /mnt
+			exec "$@"' sh "$debian" "$shared" "$@"
+}
+
 # need PACKAGE...: install these packages if they are missing; without root, print the command that
 # does. Within scripts/test nothing is missing, or tests/groups is wrong.
 need()
