@@ -132,6 +132,7 @@ public class HwTimer implements Timer {
 	 * @throws IllegalStateException the library cannot be loaded, or there is no memory or
 	 *	descriptor
 	 */
+	@SuppressWarnings("this-escape")	// to the cleaner, which keeps no reference
 	public HwTimer(ThreadFactory threadFactory, long tickDuration, TimeUnit unit,
 		       int ticksPerWheel, boolean leakDetection, long maxPendingTimeouts,
 		       Executor taskExecutor) {
