@@ -5,18 +5,13 @@
  * As in Netty's HashedWheelTimer, one worker owns the buckets (hwtimer_wheel.c), and producers send
  * requests to it through lock-free queues. (A producer is any code that arms, touches, cancels or
  * releases a timeout.) As with the timers of TCP, a pending timeout can get a later deadline while
- * it stays in its old bucket.
- *
- * Workload: many timeouts are pending, and all CPUs arm, push back and cancel them, but few
- * expire. So arm, touch and cancel have to be cheap: all cancels and most touches are a single
- * cmpxchg on the timeout's own word.
+ * it stays in its old bucket. All CPUs arm, push back and cancel many timeouts, and few expire, so
+ * all cancels and most touches are a single cmpxchg on the timeout's own word.
  *
  * Time: tick k begins at k * tick_ns. A timeout expires when tick DIV_ROUND_UP(deadline, tick_ns)
- * begins, which is the first one that begins at or after the deadline. So it expires less than a
- * tick late and never early. There is no other rounding, however far away the deadline is, unless
- * the wheel has slack: then it is the first such tick in which the bits of @slack are 0. A
- * timeout with the deadline HWTIMER_HORIZON never expires; if it is cancelled, it stays in its
- * bucket until it is armed again or detached.
+ * begins: never early, and less than a tick late. If the wheel has slack, it is the first such tick
+ * in which the bits of @slack are 0. A timeout with the deadline HWTIMER_HORIZON never expires; if
+ * it is cancelled, it stays in its bucket until it is armed again or detached.
  *
  *
  * The word of a timeout
@@ -40,8 +35,8 @@
  *  (a) ARMED implies QUEUED or FILED: the worker will visit the timeout.
  *  (b) If FILED is set, and neither QUEUED nor DEAD, the timeout is filed for the tick of the
  *      word's deadline or an earlier one, ARMED or not; one that was overdue when it was filed, for
- *      the tick that was next then. So the worker visits the timeout in time, and a deadline can be
- *      made later without a request; making it earlier takes a request.
+ *      the tick that was next then. So a deadline can be made later without a request; making it
+ *      earlier takes a request.
  *  (c) Only the worker clears QUEUED, sets or clears FILED, and accesses the buckets. While
  *      either flag is set, only the worker accesses timeout->node. From setting QUEUED to the
  *      push, only that producer accesses timeout->request; then only the worker, until it clears
@@ -56,19 +51,16 @@
  * All races are decided by a cmpxchg on the word:
  *
  *  - cancel and expire: both clear ARMED, see (d). Only one of them succeeds.
- *  - touch and expire: the worker reads the word, decides, and acts by a cmpxchg from exactly
- *    the word that it read. If a touch came in between, the cmpxchg fails and the worker decides
- *    again.
+ *  - touch and expire: the worker acts by a cmpxchg from exactly the word by which it has decided.
+ *    If a touch came in between, the cmpxchg fails and the worker decides again.
  *  - arm and file: one cmpxchg clears QUEUED, sets FILED, and yields the deadline by which the
  *    worker files the timeout. If the deadline is made later after this cmpxchg, (b) holds. If
  *    it is made earlier, QUEUED is clear, so the producer pushes another request.
- *  - expire and a request that has not been drained: a timeout with QUEUED does not expire, see
- *    (d), so no callback can free it. The worker drops it from the bucket, and the drain files it
- *    as if it were newly armed. The bucket is visited because the deadline is not after @now. If
+ *  - expire and a request that has not been drained: by (d), no callback can free a timeout that
+ *    has QUEUED. The worker drops it from the bucket, and the drain files it for the next tick. If
  *    the pass has drained everything pushed before it, the push came after the worker had read the
- *    time, so the deadline was in the past at the time of the push, and the next tick is the right
- *    one. If the worker cannot keep up, and so settles ticks before the drain is over, see
- *    queue_advance(), the timeout is late by what is queued before it.
+ *    time, so the deadline was in the past at the time of the push, and that tick is the right one.
+ *    If the worker cannot keep up, see queue_advance().
  *  - a producer after its push: the worker may have run the callback already, and the callback
  *    may have freed the timeout. So a producer does not access a timeout that it has armed.
  *    (Before the push it may: by (e), a timeout with QUEUED is not freed.)
@@ -113,11 +105,7 @@
  * If B reads @kick_below after the worker has stored 5, B kicks the worker. If B reads it before,
  * the worker sees A's store to @in_flight: A's store is ordered before A's cmpxchg, which B's
  * cmpxchg sees, B's read of @kick_below is behind a full barrier, and so is the worker's read of
- * @in_flight. The worker reads @in_flight before the queue, so if it reads 0 it sees the push. The
- * section is a few instructions long and not preemptible.
- *
- * A producer that kicks the worker first sets @kick_below to 0 by xchg. So only one producer
- * kicks, and the others see that the worker is awake or has been kicked.
+ * @in_flight. The worker reads @in_flight before the queue, so if it reads 0 it sees the push.
  *
  * Arming a timeout that was cancelled but is still FILED, for a later deadline, takes no request,
  * but kicks the worker by the same rule. Before the worker sleeps without an end because nothing
@@ -125,15 +113,12 @@
  * producer counts a timeout as armed before the cmpxchg that sets ARMED.
  *
  * How long the worker sleeps: if it has handled no request or release since its last sleep, nothing
- * was armed, and nothing is filed for the near future, it sleeps until something may be due, see
- * wheel_next(), or without an end if nothing is pending, and any arm or release kicks it. (The same
- * goes if nothing is pending after a long sleep, see slept_long().) Otherwise it sleeps for
- * QUEUE_DRAIN_NS at most, and not beyond the soonest deadline that it has drained or released since
- * the last sleep, or was kicked for, be that timeout cancelled or pushed back by now: who arms
- * timeouts of one kind arms the next one for a later deadline, and need not kick the worker; nor do
- * releases. A kick for a timeout that is not due at once makes the next sleeps shorter, see
- * sleep_limit(), so that deadlines that come ever earlier do not kick each time. Detaches, barriers
- * and looks, for which somebody waits, always kick the worker.
+ * was armed, and nothing is filed for the near future, it sleeps until something may be due, or
+ * without an end if nothing is pending, and any arm or release kicks it. Otherwise it sleeps for
+ * QUEUE_DRAIN_NS at most, see sleep_limit(), and not beyond the soonest deadline that it has seen
+ * since the last sleep, be that timeout cancelled or pushed back by now: who arms timeouts of one
+ * kind arms the next one for a later deadline, and need not kick the worker; nor do releases.
+ * Detaches, barriers and looks, for which somebody waits, always kick the worker.
  *
  * How many requests may wait: if QUEUE_DEPTH requests of a CPU wait, or QUEUE_DEPTH releases, it
  * kicks the worker. Timeouts that were armed a moment ago are still in the caches. After 100,000
@@ -146,8 +131,8 @@
  * low. While the worker sleeps, each push adds one to it: interrupt handlers push as well, but each
  * gets a number of its own. So one of QUEUE_DEPTH pushes in a row finds a multiple of QUEUE_DEPTH,
  * and kicks, wherever the difference began and whether the counts wrap. A producer that finds one
- * while the worker is awake does not kick. Its request is taken before the worker sleeps, see
- * "Sleeping"; releases are only counted then, by released_many(), which may miss the last one.
+ * while the worker is awake does not kick. Its request is taken before the worker sleeps; releases
+ * are only counted then, by released_many(), which may miss the last one.
  *
  *
  * Releasing
@@ -156,11 +141,9 @@
  * Released timeouts need not be handled in order, nor at once, and there may be a million of them.
  * So each CPU has a separate queue for them, in which they wait for QUEUE_DRAIN_NS at most, or
  * until there are QUEUE_DEPTH of a CPU (twice as many, if the worker has missed the last of these
- * before it sleeps), or until somebody waits in queue_barrier(). The worker serves these queues in
- * turn, with a share of each call of queue_advance() and what drain and expiry have left of the
- * rest. If a timeout has QUEUED set when it is released, it comes by the request queue instead, and
- * the worker puts it aside until the release functions are called. QUEUED stays set until then. So
- * release functions never run inside a callback of the wheel.
+ * before it sleeps), or until somebody waits in queue_barrier(). If a timeout has QUEUED set when
+ * it is released, it comes by the request queue instead, and the worker puts it aside. QUEUED stays
+ * set until release_some() calls its release function. So none runs inside a callback of the wheel.
  *
  *
  * Waiting
@@ -174,15 +157,12 @@
  * no timeout follows, it is an smp_mb().
  *
  * The request of a waiter must not wait for all callbacks that are due. So a waiter that has pushed
- * its request increments @awaited. As long as there are waiters, the worker reads it after each
- * callback and before each release function, and if it has changed, drains the queues; see
+ * its request increments @awaited, and the worker drains the queues between two callbacks; see
  * look_around().
  *
  * The worker also checks for waiters before it claims a timeout. If there is one for this timeout,
  * the worker cancels the timeout on behalf of the waiter. Otherwise a callback that arms its own
  * timeout for the past, and runs for longer than a tick, could keep the waiter waiting forever.
- * After a waiter has added itself, at most one more callback of the timeout begins: one that the
- * worker was just about to claim.
  *
  *
  * Stop
@@ -426,10 +406,7 @@ admit(struct hwtimer_wheel *w, struct queue_cpu *pcpu, u64 old, bool pending_onl
 	hwtimer_step();
 	if (unlikely(w->places) && !places_take(w->places))
 		return -EAGAIN;
-	/*
-	 * Before the timeout is armed, so that pending is never too low.
-	 * [local_inc: count-broken-late wakeup-count-broken-late]
-	 */
+	/* See queue_count(). [local_inc: count-broken-late wakeup-count-broken-late] */
 	local_inc(&pcpu->armed);
 	*booked = true;
 	return 0;
@@ -597,10 +574,8 @@ int queue_touch(struct hwtimer_timeout *t, u64 deadline)
 		return touch_other(t, deadline);
 	/*
 	 * The usual case: @t is pending, and gets a later deadline. By (a) and (b), the worker will
-	 * take its request or visit it for the earlier deadline, and then acts by a cmpxchg from
-	 * the word that it has read. So it acts on this word, or has acted before, and then this
-	 * cmpxchg fails. It does not sleep too long for a later deadline, so nothing is ordered
-	 * with its sleep, and nothing pushed or kicked. The flags stay as they are.
+	 * take its request or visit it for the earlier deadline. It does not sleep too long for a
+	 * later one, so nothing is ordered with its sleep, and nothing pushed or kicked.
 	 *
 	 * Not preemptible, as in disarm(). [preempt_disable: cancel-free-broken-section]
 	 */
@@ -963,17 +938,15 @@ static noinline bool cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_t
 		/* [atomic64_try_cmpxchg: cancel-expire-broken-cmpxchg] */
 		while (!changed && (*old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED)
 			changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, *old & ~WORD_ARMED);
-		/* The waiter does not return while the lock is held. */
+		/* The waiter does not return, and this CPU stays, while the lock is held. */
 		waiter->ended += changed;
+		if (changed)
+			local_inc(&this_cpu_ptr(w->cpus)->cancelled);
 		break;
 	}
 	raw_spin_unlock(&waiters->lock);
 	if (changed) {
 		*old &= ~WORD_ARMED;
-		/* [preempt_disable: as it only keeps the count on one CPU] */
-		preempt_disable();
-		local_inc(&this_cpu_ptr(w->cpus)->cancelled);
-		preempt_enable();
 		uncharge(w);
 	}
 	return found;
@@ -1259,10 +1232,7 @@ unsigned int queue_end_in_callback(struct hwtimer_timeout *t, queue_end_fn end)
 	return ended;
 }
 
-/*
- * Wake the waiters for the timeout whose callback ended last. A full barrier precedes this: the
- * cmpxchg that claims or drops the next timeout, so that not every expiry needs one of its own.
- */
+/* Wake the waiters for the timeout whose callback ended last. A full barrier precedes this. */
 static __always_inline void wake_after_barrier(struct hwtimer_wheel *w)
 {
 	if (w->pass.ended) {
@@ -1272,11 +1242,11 @@ static __always_inline void wake_after_barrier(struct hwtimer_wheel *w)
 }
 
 /*
- * Between two callbacks, if somebody waits or has stopped the wheel. If it is stopped, no more
- * callbacks are to be called: the budget is used up. Else, if somebody has begun to wait since the
- * last time, drain the queues; see "Waiting". Each call of queue_advance() has a share for this, or
- * nothing would expire as long as tasks wait again and again. Not before the pass has drained what
- * it has to: to begin anew with the first CPU would keep that from its end.
+ * After a callback and before a release function, if somebody waits or has stopped the wheel. If it
+ * is stopped, no more callbacks are to be called: the budget is used up. Else, if somebody has
+ * begun to wait since the last time, drain the queues. Each call of queue_advance() has a share for
+ * this, or nothing would expire as long as tasks wait again and again. Not before the pass has
+ * drained what it has to: to begin anew with the first CPU would keep that from its end.
  */
 static noinline void look_around(struct hwtimer_wheel *w, unsigned int *budget)
 {
@@ -1457,7 +1427,7 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 }
 
 /*
- * Call release functions, up to the budget. Never inside a callback.
+ * Call release functions, up to the budget.
  *
  * A release cycle handles the timeouts that were put aside, then the queue of released timeouts of
  * each CPU in turn. Timeouts that a CPU releases after its turn wait for the next cycle, so each
@@ -1664,7 +1634,7 @@ static bool released_many(const struct hwtimer_wheel *w)
 
 /*
  * Has each producer that has set QUEUED pushed its request? That takes it a few instructions,
- * unless an interrupt came, or a hypervisor has preempted its CPU. Then this may give up.
+ * unless an interrupt came, or a hypervisor has preempted its CPU. Then this gives up.
  */
 static bool all_pushed(const struct hwtimer_wheel *w)
 {
@@ -1685,9 +1655,8 @@ static bool all_pushed(const struct hwtimer_wheel *w)
 }
 
 /*
- * Take the requests that were pushed before @kick_below was published, when their producers had
- * nothing to compare their deadlines with; unless @busy, there must be none. False if the worker
- * has to go on instead of sleeping.
+ * Take the requests that were pushed before @kick_below was published; unless @busy, there must be
+ * none. False if the worker has to go on instead of sleeping.
  */
 static bool take_last(struct hwtimer_wheel *w, bool busy)
 {
@@ -1829,10 +1798,7 @@ u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	 */
 	smp_mb();
 	hwtimer_step();
-	/*
-	 * All that a kick before this could have announced.
-	 * [take_last: model without-last-take; after smp_mb]
-	 */
+	/* [take_last: model without-last-take; after smp_mb] */
 	if (!take_last(w, busy) || READ_ONCE(w->look) || READ_ONCE(w->barrier))
 		goto awake;
 	/* Somebody may wait for the end of a timeout that was released. */
@@ -2000,10 +1966,8 @@ void queue_barrier(struct hwtimer_wheel *w)
 	/* The lock excludes a stop; queue_sweep() calls the release functions. */
 	if (READ_ONCE(w->state) < QUEUE_STOPPED) {
 		/*
-		 * The next pass that begins reads this, then drains all requests. The release cycle
-		 * that begins after that calls the release functions and completes done.
-		 * [smp_store_release: as the grace period is enough; after synchronize_rcu; before
-		 * kick]
+		 * The next pass that begins reads this; see release_some(). [smp_store_release: as
+		 * the grace period is enough; after synchronize_rcu; before kick]
 		 */
 		smp_store_release(&w->barrier, &done);
 		w->ops->kick(w);

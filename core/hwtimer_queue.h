@@ -27,26 +27,20 @@
 #define QUEUE_IDLE		U64_MAX
 /*
  * How long the worker sleeps at most while timeouts are being armed or released. Very long in the
- * torture test, so that a lost wakeup is not hidden by the next drain. Kicks can make that as short
- * as QUEUE_NAP_NS, or a tick and the slack if that is longer.
+ * torture test, so that a lost wakeup is not hidden by the next drain.
  */
 #ifndef QUEUE_DRAIN_NS
 #define QUEUE_DRAIN_NS		(250 * 1000 * 1000ULL)
 #endif
+/* Kicks can make that as short as this, or a tick and the slack if that is longer. */
 #define QUEUE_NAP_NS		(1000 * 1000ULL)
 /* After a sleep of so long, an arm may kick the worker if nothing else is pending. */
 #define QUEUE_SPELL_NS		(100 * 1000 * 1000ULL)
 /* How often the worker looks whether a producer has pushed a request before it does not sleep. */
 #define QUEUE_POLLS		1000
-/*
- * When so many requests of a CPU wait, it kicks the worker, whatever their deadlines are. That many
- * are still in the caches, and handling them does not delay timeouts that are due.
- */
+/* When so many requests of a CPU wait, it kicks the worker, whatever their deadlines are. */
 #define QUEUE_DEPTH		1024
-/*
- * How many buckets that hold only timeouts of later rounds the worker skips in its search before it
- * sleeps.
- */
+/* How many buckets of later rounds the worker skips in its search before it sleeps. */
 #define QUEUE_PROBES		8192
 /* From so many requests on, a list is walked alone. */
 #define QUEUE_LONG		256
