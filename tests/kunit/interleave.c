@@ -685,8 +685,8 @@ static bool each_scene(struct rig *rig, const struct ground *g, const struct pla
 				continue;
 			for (then = 0; then < (driven ? 1 : ARRAY_SIZE(thens)); then++) {
 				rig->then = &thens[then];
-				/* If it runs anyway, it matters less how it slept. */
-				n_moods = MOODS - (driven ? 1 : then);
+				/* If it runs much later anyway, it matters less how it slept. */
+				n_moods = driven ? AWAKE : then < 2 ? MOODS : SOUNDLY;
 				for (mood = 0; mood < n_moods; mood++) {
 					each_step(rig, g, s, mood, victim);
 					if (rig->wrong)
