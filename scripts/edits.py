@@ -24,8 +24,8 @@ are several), or in the FILE if no FUNCTION is given. Neither line numbers nor t
 matters; new lines are indented by as much more as the first of these lines is. An empty line of a
 table means nothing; one that goes or comes is "-" or "+" alone.
 
-Broken variants have "Result:", the verdict of herd7, instead of "Test:". "Expect:" is the verdict
-of scripts/mutants that is right, if it is not "caught".
+Broken variants have no "Test:", and "Result:" only if the verdict of herd7 is not "Sometimes".
+"Expect:" is the verdict of scripts/mutants that is right, if it is not "caught".
 
   -o OUT  write broken variants, all by default, to OUT/NAME.litmus, and print of each NAME
           "NAME result RESULT", and "NAME FUNCTION -LINE" and "+LINE", or "NAME error TEXT"
@@ -64,7 +64,6 @@ def tables():
 
 def parse(text, table, entries):
     """Add the entries of this table to the dictionary."""
-    need = "Result" if table == BROKEN else "Test"
     entry = None
 
     def finish():
@@ -72,8 +71,8 @@ def parse(text, table, entries):
             return
         if not entry.what:
             raise Mistake(f"{table}: {entry.name} has no description")
-        if need not in entry.fields:
-            raise Mistake(f"{table}: {entry.name} has no line '{need}: '")
+        if table != BROKEN and "Test" not in entry.fields:
+            raise Mistake(f"{table}: {entry.name} has no line 'Test: '")
         if not entry.edits:
             raise Mistake(f"{table}: {entry.name} has no edits")
         for edit in entry.edits:
@@ -178,7 +177,7 @@ def variants(out, entries):
             save(out, {f"{name}.litmus": text})
         except Mistake as e:
             print(name, "error", e)
-        print(name, "result", entry.fields["Result"])
+        print(name, "result", entry.fields.get("Result", "Sometimes"))
         for edit in entry.edits:
             for mark, line in edit.lines:
                 if mark != " ":
