@@ -9,8 +9,6 @@ import java.lang.management.*;
 import java.nio.file.*;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.PriorityQueue;
-import java.util.Queue;
 import java.util.concurrent.*;
 import java.util.stream.Stream;
 
@@ -22,9 +20,8 @@ import java.util.stream.Stream;
  *	Measure calls TIMER PENDING ROUNDS
  *					CPU time of calls with so many timeouts pending, in ns; TIMER:
  *					hwtimer, touchAt (which pushes back by that), netty
- *					(HashedWheelTimer), util (java.util.Timer), pool
- *					(ScheduledThreadPoolExecutor), threads (one each), queue
- *					(DelayQueue), or heap (PriorityQueue, without a thread)
+ *					(HashedWheelTimer), util (java.util.Timer) or pool
+ *					(ScheduledThreadPoolExecutor)
  *	Measure burst COUNT ROUNDS	schedule so many timeouts of 125 ms, with a tick of 200 ms, at
  *					once, as testExecutionOnTime does: until the last call has
  *					returned, until the last task has run, and the CPU time, in ns
@@ -57,52 +54,6 @@ public class Measure {
 		/* After many were cancelled. */
 		default void tidy() {
 		}
-
-		/* How many operations take a while: fewer if each looks at all that are pending. */
-		default int operations(int pending) {
-			return OPERATIONS;
-		}
-	}
-
-	/* An element of a queue by deadlines. */
-	private static class Element implements Delayed {
-		final long deadline;
-
-		Element(int seconds) {
-			deadline = System.nanoTime() + seconds * 1000000000L;
-		}
-
-		@Override
-		public long getDelay(TimeUnit unit) {
-			return unit.convert(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
-		}
-
-		@Override
-		public int compareTo(Delayed other) {
-			return Long.compare(deadline, ((Element)other).deadline);
-		}
-	}
-
-	/* remove() looks at all. */
-	private static Subject<Element> queue(Queue<Element> queue) {
-		return new Subject<>() {
-			@Override
-			public Element make(int seconds) {
-				Element element = new Element(seconds);
-				queue.add(element);
-				return element;
-			}
-
-			@Override
-			public void cancel(Element element) {
-				queue.remove(element);
-			}
-
-			@Override
-			public int operations(int pending) {
-				return Math.max(100, Math.min(OPERATIONS, 50000000 / pending));
-			}
-		};
 	}
 
 	/* at: to push back, the clock need not be read. */
@@ -174,34 +125,6 @@ public class Measure {
 		};
 	}
 
-	/* A thread for each, which sleeps. */
-	private static Subject<Thread> threads() {
-		return new Subject<>() {
-			@Override
-			public Thread make(int seconds) {
-				Thread thread = new Thread(() -> {
-					try {
-						Thread.sleep(seconds * 1000L);
-					} catch (InterruptedException e) {
-						/* It was cancelled. */
-					}
-				});
-				thread.start();
-				return thread;
-			}
-
-			@Override
-			public void cancel(Thread thread) {
-				thread.interrupt();
-			}
-
-			@Override
-			public int operations(int pending) {
-				return 5000;
-			}
-		};
-	}
-
 	private static Subject<Future<?>> pool() {
 		ScheduledThreadPoolExecutor pool = new ScheduledThreadPoolExecutor(1);
 		Runnable nothing = () -> { };
@@ -239,8 +162,8 @@ public class Measure {
 		return THREAD.getCurrentThreadCpuTime();
 	}
 
-	private static <T> void both(Subject<T> timer, int operations) {
-		for (int i = 0; i < operations; i++) {
+	private static <T> void both(Subject<T> timer) {
+		for (int i = 0; i < OPERATIONS; i++) {
 			timer.cancel(timer.make(3600));
 			if (i % PORTION == PORTION - 1) {
 				timer.tidy();
@@ -249,34 +172,33 @@ public class Measure {
 	}
 
 	/* Two threads schedule and cancel. */
-	private static <T> double[] two(Subject<T> timer, int operations) throws Exception {
+	private static <T> double[] two(Subject<T> timer) throws Exception {
 		FutureTask<Long> other = new FutureTask<>(() -> {
 			long start = callerNs();
-			both(timer, operations);
+			both(timer);
 			return callerNs() - start;
 		});
 		Thread thread = new Thread(other);
 		thread.start();
 		long caller = callerNs();
-		both(timer, operations);
+		both(timer);
 		caller = callerNs() - caller + other.get();
 		thread.join();
-		return new double[] { caller / 2.0 / operations };
+		return new double[] { caller / 2.0 / OPERATIONS };
 	}
 
 	private static <T> void calls(String name, Subject<T> timer, int pending, int rounds)
 			throws Exception {
-		int operations = timer.operations(pending), portion = Math.min(operations, PORTION);
 		List<T> all = new ArrayList<>();
 		for (int i = 0; i < pending; i++) {
 			all.add(timer.make(3600 + i % 3600));
 		}
-		List<T> made = new ArrayList<>(portion);
+		List<T> made = new ArrayList<>(PORTION);
 		measure(name, pending, rounds, () -> {
 			long create = 0, cancel = 0;
-			for (int i = 0; i < operations / portion; i++) {
+			for (int i = 0; i < OPERATIONS / PORTION; i++) {
 				long start = callerNs();
-				for (int k = 0; k < portion; k++) {
+				for (int k = 0; k < PORTION; k++) {
 					made.add(timer.make(3600));
 				}
 				long between = callerNs();
@@ -288,29 +210,27 @@ public class Measure {
 				cancel += callerNs() - between;
 				made.clear();
 			}
-			return new double[] { (double)create / operations, (double)cancel / operations };
+			return new double[] { (double)create / OPERATIONS, (double)cancel / OPERATIONS };
 		}, "newTimeout_caller", "cancel_caller");
 		measure(name, pending, rounds, () -> {
 			long caller = callerNs(), total = cpuNs();
-			both(timer, operations);
-			return new double[] { (double)(callerNs() - caller) / operations,
-				(double)(cpuNs() - total) / operations };
+			both(timer);
+			return new double[] { (double)(callerNs() - caller) / OPERATIONS,
+				(double)(cpuNs() - total) / OPERATIONS };
 		}, "both_caller", "both_total");
 		/* What a server does for each message: its connection's timeout is pushed back. */
 		measure(name, pending, rounds, () -> {
 			long caller = callerNs(), total = cpuNs();
 			int k = 0;
-			for (int i = 0; i < operations; i++) {
+			for (int i = 0; i < OPERATIONS; i++) {
 				k = (k + 7919) % pending;
 				all.set(k, timer.pushBack(all.get(k), 7200));
 			}
 			timer.tidy();
-			return new double[] { (double)(callerNs() - caller) / operations,
-				(double)(cpuNs() - total) / operations };
+			return new double[] { (double)(callerNs() - caller) / OPERATIONS,
+				(double)(cpuNs() - total) / OPERATIONS };
 		}, "push_back_caller", "push_back_total");
-		if (!name.equals("heap")) {
-			measure(name, pending, rounds, () -> two(timer, operations), "two_threads_caller");
-		}
+		measure(name, pending, rounds, () -> two(timer), "two_threads_caller");
 	}
 
 	private static void burst(String name, Timer timer, int count, int rounds) throws Exception {
@@ -384,9 +304,6 @@ public class Measure {
 		case "netty": return netty();
 		case "util": return util();
 		case "pool": return pool();
-		case "threads": return threads();
-		case "queue": return queue(new DelayQueue<>());
-		case "heap": return queue(new PriorityQueue<>());
 		default: throw new IllegalArgumentException(name);
 		}
 	}
