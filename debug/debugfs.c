@@ -4,8 +4,6 @@
  *
  *	stats	configuration, state, counters and the histogram of lateness,
  *		one "name value" per line
- *	buckets	"bucket <level> <slot> <timeouts filed>" for each bucket that is not empty;
- *		QUEUE_SHOWN stands for so many or more
  *	pending	"timeout <level> <slot> <deadline> <function> <timeout>" for each pending
  *		timeout; "more <level> <slot>" if a bucket may hold more than QUEUE_SHOWN, which are
  *		not shown
@@ -108,10 +106,6 @@ static void *record_from(const struct wheel *wheel, u32 bucket, loff_t *pos)
 	return NULL;
 }
 
-static void show_nothing(struct queue_look *look, struct hwtimer_timeout *t, u64 deadline)
-{
-}
-
 static const struct wheel *wheel_shown(const struct seq_file *m)
 {
 	const struct hwtimer_driven *driven = m->private;
@@ -127,60 +121,6 @@ static void show_bucket(struct seq_file *m, const char *what, u32 bucket)
 	else
 		seq_printf(m, "%s %u %u", what, WHEEL_LEVEL_OF(bucket), WHEEL_SLOT_OF(bucket));
 }
-
-/* How many timeouts are in a bucket, as of a look of the worker; or -errno. */
-static int bucket_count(struct hwtimer_driven *driven, u32 bucket)
-{
-	struct queue_look *look = kvmalloc(sizeof(*look), GFP_KERNEL | __GFP_NOWARN);
-	int ret;
-
-	if (!look)
-		return -ENOMEM;
-	look->bucket = bucket;
-	look->show = show_nothing;
-	ret = queue_look(&driven->wheel, look);
-	if (!ret)
-		ret = look->n;
-	kvfree(look);
-	return ret;
-}
-
-/* At the beginning of one of both files, what was armed before is filed first. */
-static void *filed_start(struct seq_file *m, loff_t *pos)
-{
-	int ret = *pos ? 0 : bucket_count(m->private, 0);
-
-	return ret < 0 ? ERR_PTR(ret) : record_from(wheel_shown(m), *pos, pos);
-}
-
-static void *filed_next(struct seq_file *m, void *v, loff_t *pos)
-{
-	return record_from(wheel_shown(m), *pos + 1, pos);
-}
-
-static void filed_stop(struct seq_file *m, void *v)
-{
-}
-
-static int buckets_show(struct seq_file *m, void *v)
-{
-	u32 bucket = *(loff_t *)v;
-	int n = bucket_count(m->private, bucket);
-
-	if (n > 0) {
-		show_bucket(m, "bucket", bucket);
-		seq_printf(m, " %d\n", n);
-	}
-	return min(n, 0);
-}
-
-static const struct seq_operations buckets_sops = {
-	.start	= filed_start,
-	.next	= filed_next,
-	.stop	= filed_stop,
-	.show	= buckets_show,
-};
-DEFINE_SEQ_ATTRIBUTE(buckets);
 
 /**
  * struct shown - pending timeouts of a bucket
@@ -210,39 +150,70 @@ static void note_pending(struct queue_look *look, struct hwtimer_timeout *t, u64
 	s->each[s->n++].timeout = t;
 }
 
-static int pending_show(struct seq_file *m, void *v)
+/* What is pending in a bucket, as of a look of the worker; to be freed. */
+static struct shown *look_at(struct hwtimer_driven *driven, u32 bucket)
 {
-	struct hwtimer_driven *driven = m->private;
-	u32 bucket = *(loff_t *)v;
-	struct shown *s;
-	unsigned int i;
+	struct shown *s = kvmalloc(sizeof(*s), GFP_KERNEL | __GFP_NOWARN);
 	int ret;
 
-	s = kvmalloc(sizeof(*s), GFP_KERNEL | __GFP_NOWARN);
 	if (!s)
-		return -ENOMEM;
+		return ERR_PTR(-ENOMEM);
 	s->look.bucket = bucket;
 	s->look.show = note_pending;
 	s->n = 0;
 	s->start_ns = driven->start_ns;
 	ret = queue_look(&driven->wheel, &s->look);
-	for (i = 0; !ret && i < s->n; i++) {
+	if (!ret)
+		return s;
+	kvfree(s);
+	return ERR_PTR(ret);
+}
+
+/* At the beginning of the file, what was armed before is filed: any look does that. */
+static void *pending_start(struct seq_file *m, loff_t *pos)
+{
+	struct shown *s = *pos ? NULL : look_at(m->private, 0);
+
+	if (IS_ERR(s))
+		return s;
+	kvfree(s);
+	return record_from(wheel_shown(m), *pos, pos);
+}
+
+static void *pending_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	return record_from(wheel_shown(m), *pos + 1, pos);
+}
+
+static void pending_stop(struct seq_file *m, void *v)
+{
+}
+
+static int pending_show(struct seq_file *m, void *v)
+{
+	u32 bucket = *(loff_t *)v;
+	struct shown *s = look_at(m->private, bucket);
+	unsigned int i;
+
+	if (IS_ERR(s))
+		return PTR_ERR(s);
+	for (i = 0; i < s->n; i++) {
 		show_bucket(m, "timeout", bucket);
 		seq_printf(m, " %llu %ps %p\n", s->each[i].deadline, s->each[i].fn,
 			   s->each[i].timeout);
 	}
-	if (!ret && s->look.more) {
+	if (s->look.more) {
 		show_bucket(m, "more", bucket);
 		seq_putc(m, '\n');
 	}
 	kvfree(s);
-	return ret;
+	return 0;
 }
 
 static const struct seq_operations pending_sops = {
-	.start	= filed_start,
-	.next	= filed_next,
-	.stop	= filed_stop,
+	.start	= pending_start,
+	.next	= pending_next,
+	.stop	= pending_stop,
 	.show	= pending_show,
 };
 DEFINE_SEQ_ATTRIBUTE(pending);
@@ -255,7 +226,6 @@ void hwtimer_debugfs_add(struct hwtimer_driven *driven)
 {
 	driven->debugfs = debugfs_create_dir(driven->name, root);
 	debugfs_create_file("stats", 0444, driven->debugfs, driven, &stats_fops);
-	debugfs_create_file("buckets", 0444, driven->debugfs, driven, &buckets_fops);
 	debugfs_create_file("pending", 0400, driven->debugfs, driven, &pending_fops);
 }
 

@@ -28,8 +28,6 @@ static const char *const words[] = {
 };
 
 #define MAX_LINES	200
-/* The maximum of any wheel. */
-#define MAX_LEVELS	16
 
 /* Parsed stats. */
 struct stats {
@@ -116,31 +114,6 @@ static __u64 lateness_sum(const struct stats *s)
 	return sum;
 }
 
-/* The sum over lines "bucket <level> <slot> <timeouts>"; dies if a line has another form. */
-static __u64 must_sum_buckets(const char *wheel, __u64 slots)
-{
-	char path[PATH_MAX], *text, *line;
-	long last = -1;
-	__u64 sum = 0;
-
-	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/buckets", wheel);
-	text = must_slurp(path);
-	for (line = text; *line; line = strchr(line, '\n') + 1) {
-		unsigned long level, slot, filed;
-		int len = 0;
-
-		if (!strchr(line, '\n') ||
-		    sscanf(line, "bucket %lu %lu %lu%n", &level, &slot, &filed, &len) != 3 ||
-		    line[len] != '\n' || (long)(level * slots + slot) <= last ||
-		    level >= MAX_LEVELS || slot >= slots || !filed)
-			die("%s: '%.40s'", path, line);
-		last = level * slots + slot;
-		sum += filed;
-	}
-	free(text);
-	return sum;
-}
-
 /* The wheel of the module that does what it is told; no other test uses it. */
 FIXTURE(wheel)
 {
@@ -166,8 +139,6 @@ TEST_F(wheel, modes)
 	ASSERT_EQ(0, stat(HWT_DEBUGFS, &st));
 	EXPECT_TRUE(S_ISDIR(st.st_mode));
 	ASSERT_EQ(0, stat(HWT_DEBUGFS "/" REMOTE "/stats", &st));
-	EXPECT_EQ(0444, st.st_mode & 07777);
-	ASSERT_EQ(0, stat(HWT_DEBUGFS "/" REMOTE "/buckets", &st));
 	EXPECT_EQ(0444, st.st_mode & 07777);
 	ASSERT_EQ(0, stat(HWT_DEBUGFS "/" REMOTE "/pending", &st));
 	EXPECT_EQ(0400, st.st_mode & 07777);
@@ -223,62 +194,28 @@ TEST_F(wheel, expired)
 	EXPECT_EQ(0, strncmp("remote_fired", word(&s, "longest_callback"), 12));
 }
 
-/* How many timeouts are filed, and where. */
-TEST_F(wheel, buckets)
-{
-	EXPECT_EQ(0, must_sum_buckets(REMOTE, 1024));
-	ASSERT_EQ(0, tell_remote("arm 0 1000 %llu 1000003", FAR));
-	/* The worker has filed all of them. */
-	eventually(must_wheel_value(REMOTE, "filed") == 1000);
-	EXPECT_EQ(1000, must_sum_buckets(REMOTE, 1024));
-	EXPECT_EQ(1000, must_wheel_value(REMOTE, "pending"));
-	ASSERT_EQ(0, tell_remote("cancel 0 1000"));
-	EXPECT_EQ(0, must_wheel_value(REMOTE, "pending"));
-	EXPECT_EQ(must_wheel_value(REMOTE, "filed"), must_sum_buckets(REMOTE, 1024));
-}
-
 /* A reader may be killed while the worker looks at the wheel for it. */
 TEST_F(wheel, killed_during_look)
 {
 	__u64 random = seed();
+	unsigned int n = 0, i;
+	char *text, *line;
 	pid_t child;
-	int i;
 
 	ASSERT_EQ(0, tell_remote("arm 0 5000 %llu 50000", FAR));
 	eventually(must_wheel_value(REMOTE, "filed") == 5000);
 	for (i = 0; i < 100; i++) {
 		child = must_fork();
 		while (!child)
-			must_sum_buckets(REMOTE, 1024);
+			free(must_slurp(HWT_DEBUGFS "/" REMOTE "/pending"));
 		usleep(rnd(&random) % 3000);
 		must_kill(child);
 	}
-	EXPECT_EQ(5000, must_sum_buckets(REMOTE, 1024));
-}
-
-/* Each level has its buckets: near timeouts are in the lowest level, far ones in higher ones. */
-TEST(buckets_of_levels)
-{
-	/* the levels reach 6.4 s, 3.4 min and 1.8 h */
-	static const __u64 delays[] = { 60, 3600, 7200, 14400 };
-	unsigned int level, slot, filed, at[3] = { 0 }, i;
-	char *text, *line;
-
-	ASSERT_EQ(0, load(REMOTE, "tick_ns=100000000 slots=64 levels=3"));
-	for (i = 0; i < ARRAY_SIZE(delays); i++)
-		ASSERT_EQ(0, tell_remote("arm %u 1 %llu", i, delays[i] * NSEC_PER_SEC));
-	eventually(must_wheel_value(REMOTE, "filed") == ARRAY_SIZE(delays));
-	text = must_slurp(HWT_DEBUGFS "/" REMOTE "/buckets");
-	for (line = text; *line; line = strchr(line, '\n') + 1) {
-		if (sscanf(line, "bucket %u %u %u", &level, &slot, &filed) != 3 || level > 2)
-			die("'%.40s'", line);
-		at[level] += filed;
-	}
+	text = must_slurp(HWT_DEBUGFS "/" REMOTE "/pending");
+	for (line = text; (line = strchr(line, '\n')); line++)
+		n++;
+	EXPECT_EQ(5000, n);
 	free(text);
-	EXPECT_EQ(0, at[0]);
-	EXPECT_EQ(1, at[1]);
-	EXPECT_EQ(3, at[2]);
-	EXPECT_EQ(0, unload(REMOTE));
 }
 
 /* While one callback follows the other, other tasks run. Promise 10. */
@@ -299,20 +236,20 @@ TEST(burst)
 TEST_F(wheel, outlived)
 {
 	int stats = open(HWT_DEBUGFS "/" REMOTE "/stats", O_RDONLY | O_CLOEXEC);
-	int buckets = open(HWT_DEBUGFS "/" REMOTE "/buckets", O_RDONLY | O_CLOEXEC);
+	int pending = open(HWT_DEBUGFS "/" REMOTE "/pending", O_RDONLY | O_CLOEXEC);
 	char buf[64];
 
 	ASSERT_LE(0, stats);
-	ASSERT_LE(0, buckets);
+	ASSERT_LE(0, pending);
 	ASSERT_EQ(0, tell_remote("arm 0 1 %llu", FAR));
 	ASSERT_LT(0, read(stats, buf, sizeof(buf)));
 	ASSERT_EQ(0, unload(REMOTE));
 	EXPECT_EQ(-1, access(HWT_DEBUGFS "/" REMOTE, F_OK));
 	EXPECT_GT(0, read(stats, buf, sizeof(buf)));
 	EXPECT_GT(0, pread(stats, buf, sizeof(buf), 0));
-	EXPECT_GT(0, read(buckets, buf, sizeof(buf)));
+	EXPECT_GT(0, read(pending, buf, sizeof(buf)));
 	close(stats);
-	close(buckets);
+	close(pending);
 	ASSERT_EQ(0, load(REMOTE, ""));
 }
 
