@@ -48,8 +48,6 @@ struct helper {
 	struct job		*jobs;
 	unsigned int		n;
 	struct list_head	list;
-	unsigned long		armed;
-	unsigned long		cancelled;
 	u32			seed;
 	int			ret;
 };
@@ -59,7 +57,6 @@ struct hwtimer_wheel *make(struct kunit *test, u64 tick_ns, unsigned int slots,
 struct job *jobs(struct kunit *test, struct hwtimer_wheel *wheel, unsigned int n);
 void job_fired(struct hwtimer_timeout *t);
 void then_nap(struct job *j);
-void then_rearm(struct job *j);
 void then_nap_rearm(struct job *j);
 void expect_on_time(struct job *j, unsigned int n, u64 deadline);
 void help(struct kunit *test, struct helper *h, void (*run)(struct helper *h));
@@ -95,21 +92,19 @@ static inline bool helped(struct helper *h)
 typedef void api_case(struct kunit *test);
 
 /* api_arm.c */
-api_case lazy_worker, start, on_time, on_time_each, absolute, forever, cap, far_wakeups,
-	far_rounds_wakeups, slack, contexts, unless_due, jump;
+api_case lazy_worker, start, on_time, forever, far_rounds_wakeups, contexts, unless_due, jump;
 /* api_cancel.c */
 api_case cancel_sync, cancel_sync_waits, cancel_sync_in_row, holds_rearming, cancel_sync_self,
-	cancel_sync_self_rearmed, cancel_sync_other, shutdown_sync, rearming, rearming_running,
-	rearming_twice, rearming_past, waits_for_one, waits_while_released, waits_while_armed,
-	waits_release_self, cancel_sync_released, init_self, no_kick_in_callback;
+	cancel_sync_self_rearmed, cancel_sync_other, shutdown_sync, rearming_twice, rearming_past,
+	waits_for_one, waits_while_released, waits_while_armed, waits_release_self,
+	cancel_sync_released, init_self;
 /* api_release.c */
-api_case release, release_running, release_self, frees_itself, waits_for_released,
-	waits_for_callback, barrier_from_callback, barriers, barrier_in_stream;
+api_case release, release_running, release_self, waits_for_released, waits_for_callback,
+	barrier_from_callback, barriers, barrier_in_stream;
 /* api_stop.c */
 api_case stop, stop_asleep, stop_from_callback, stop_other_from_callback, stop_twice,
-	stop_releases, books;
+	stop_releases;
 /* api_worker.c */
-api_case scheduling, looks, slow_callback, callbacks_in_row, kick_storm,
-	shows_counters;
+api_case scheduling, slow_callback, callbacks_in_row, shows_counters;
 
 #endif /* API_H */

@@ -94,58 +94,6 @@ void on_time(struct kunit *test)
 	}
 }
 
-/* One delay after the other, each armed while the worker sleeps. */
-void on_time_each(struct kunit *test)
-{
-	static const unsigned int slots[] = { 1, 8, SLOTS, 1024 };
-	unsigned int i, k;
-
-	for (k = 0; k < ARRAY_SIZE(slots); k++) {
-		struct hwtimer_wheel *wheel = make(test, TICK, slots[k], 0);
-		struct job *j = jobs(test, wheel, 2);
-		u64 now;
-
-		/* with another timeout pending, far away, and without */
-		for (i = 0; i < 2 * ARRAY_SIZE(delays); i++) {
-			s64 delay = delays[i / 2];
-
-			if (i % 2)
-				hwtimer_schedule(&j[1].t, 1000 * SEC);
-			else
-				hwtimer_cancel(&j[1].t);
-			nap(1234567);
-			now = hwtimer_wheel_now(wheel);
-			KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, delay));
-			nap(delay + 2 * TICK);
-			expect_on_time(&j[0], i + 1, now + delay);
-		}
-		KUNIT_EXPECT_EQ(test, 0, j[1].fired);
-	}
-}
-
-void absolute(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 4);
-	u64 now;
-
-	nap(SEC + 1);
-	now = hwtimer_wheel_now(wheel);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[0].t, now + 55 * MS));
-	KUNIT_EXPECT_EQ(test, now + 55 * MS, hwtimer_deadline(&j[0].t));
-	/* in the past, before the wheel was made, at the beginning of time */
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[1].t, now - 1));
-	KUNIT_EXPECT_EQ(test, now - 1, hwtimer_deadline(&j[1].t));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[2].t, now - 2 * SEC));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[3].t, 0));
-	KUNIT_EXPECT_EQ(test, 0, j[1].fired + j[2].fired + j[3].fired);
-	nap(SEC);
-	expect_on_time(&j[0], 1, now + 55 * MS);
-	expect_on_time(&j[1], 1, now);
-	expect_on_time(&j[2], 1, now);
-	expect_on_time(&j[3], 1, now);
-}
-
 void forever(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -167,64 +115,6 @@ void forever(struct kunit *test)
 	}
 }
 
-static void then_rearm_at_cap(struct job *j)
-{
-	/* the only free place is that of the timeout that expired */
-	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule(&j->t, 0));
-	KUNIT_EXPECT_EQ(j->test, -EAGAIN, hwtimer_schedule(&j->other->t, 0));
-}
-
-void cap(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, TICK, SLOTS, 3);
-	struct job *j = jobs(test, wheel, 4);
-	unsigned int i;
-
-	j[0].then = then_rearm_at_cap;
-	j[0].other = &j[3];
-	for (i = 0; i < 3; i++)
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, i * 50 * SEC));
-	KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_schedule(&j[3].t, SEC));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_touch(&j[2].t, 60 * SEC));
-	nap(20 * TICK);
-	KUNIT_EXPECT_GT(test, j[0].fired, 10);
-	KUNIT_EXPECT_EQ(test, 3UL, hwtimer_wheel_pending(wheel));
-	KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j[0].t));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[3].t, 0));
-	KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_schedule(&j[0].t, 0));
-	nap(SEC);
-	KUNIT_EXPECT_EQ(test, 1, j[3].fired);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[3].t, 0));
-	KUNIT_EXPECT_EQ(test, 1UL + j[0].fired + 1, counts(wheel).rejected);
-}
-
-/* Only far timeouts, one of them pushed back all the time. Promise 7. */
-void far_wakeups(struct kunit *test)
-{
-	static const u64 ticks[] = { MS, 10 * MS, 70 * MS };
-	unsigned int i, k;
-
-	for (k = 0; k < ARRAY_SIZE(ticks); k++) {
-		struct hwtimer_wheel *wheel = make(test, ticks[k], 1024, 0);
-		struct job *j = jobs(test, wheel, 3);
-		unsigned long before;
-
-		hwtimer_schedule(&j[0].t, 200 * SEC);
-		hwtimer_schedule(&j[1].t, S64_MAX);
-		hwtimer_schedule(&j[2].t, 100 * SEC);
-		nap(SEC);
-		before = wakeups(wheel);
-		for (i = 0; i < 1000; i++) {
-			hwtimer_touch(&j[2].t, 100 * SEC);
-			nap(10 * MS);
-		}
-		KUNIT_EXPECT_LE(test, wakeups(wheel) - before, 50UL);
-		KUNIT_EXPECT_EQ(test, 3UL, counts(wheel).drained);
-		KUNIT_EXPECT_EQ(test, 1000UL, counts(wheel).touched);
-		KUNIT_EXPECT_EQ(test, 1UL, counts(wheel).kicks);
-	}
-}
-
 struct soft {
 	struct timer_list	timer;
 	struct job		*jobs;
@@ -240,31 +130,6 @@ static void soft_fn(struct timer_list *timer)
 	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_touch(&j[1].t, SEC));
 	KUNIT_EXPECT_TRUE(j->test, hwtimer_cancel(&j[2].t));
 	KUNIT_EXPECT_TRUE(j->test, hwtimer_release(&j[3].t, job_released));
-}
-
-/* With slack, 20 ticks have 3 or 4 at which timeouts expire. */
-void slack(struct kunit *test)
-{
-	const struct hwtimer_wheel_params params = {
-		.name = "slack", .tick_ns = TICK, .slots = SLOTS, .slack_ns = 7 * TICK,
-	};
-	struct hwtimer_wheel *wheel = keep(test, hwtimer_wheel_create(&params));
-	struct job *j = jobs(test, wheel, 20);
-	u64 now = hwtimer_wheel_now(wheel), due, last = 0;
-	unsigned int i, times = 0;
-
-	for (i = 0; i < 20; i++)
-		hwtimer_schedule_at(&j[i].t, now + i * TICK);
-	nap(40 * TICK);
-	for (i = 0; i < 20; i++) {
-		due = now + i * TICK;
-		KUNIT_EXPECT_EQ(test, 1, j[i].fired);
-		KUNIT_EXPECT_GE(test, j[i].at, due);
-		KUNIT_EXPECT_LE(test, j[i].at, due + 8 * TICK + SLACK);
-		times += j[i].at > last + TICK / 2;
-		last = j[i].at;
-	}
-	KUNIT_EXPECT_LE(test, times, 4);
 }
 
 /* All buckets are occupied by later rounds: the worker does not wake for each of them. */

@@ -255,56 +255,6 @@ void shutdown_sync(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
 }
 
-/* A callback that arms its timeout without delay runs once per tick, until it is cancelled. */
-void rearming(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 2);
-	unsigned int fired;
-
-	j[0].then = then_rearm;
-	j[1].then = then_rearm;
-	hwtimer_schedule(&j[0].t, 0);
-	hwtimer_schedule(&j[1].t, 0);
-	nap(100 * TICK);
-	KUNIT_EXPECT_GE(test, j[0].fired, 99);
-	KUNIT_EXPECT_LE(test, j[0].fired, 101);
-	KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j[0].t));
-	KUNIT_EXPECT_EQ(test, 1, hwtimer_shutdown_sync(&j[1].t));
-	fired = j[0].fired;
-	KUNIT_EXPECT_EQ(test, fired, j[1].fired);
-	nap(SEC);
-	KUNIT_EXPECT_EQ(test, fired, j[0].fired);
-	KUNIT_EXPECT_EQ(test, fired, j[1].fired);
-	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
-}
-
-/* Cancelled or shut down while the callback runs, which then arms the timeout again. */
-void rearming_running(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 2);
-	unsigned int i;
-
-	for (i = 0; i < 2; i++) {
-		j[i].then = then_nap_rearm;
-		j[i].delay = 200 * MS;
-		hwtimer_schedule(&j[i].t, 0);
-		nap(100 * MS);
-		KUNIT_EXPECT_EQ(test, 1, j[i].fired);
-		KUNIT_EXPECT_FALSE(test, j[i].over);
-		if (i)
-			KUNIT_EXPECT_EQ(test, 0, hwtimer_shutdown_sync(&j[i].t));
-		else
-			KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j[i].t));
-		KUNIT_EXPECT_TRUE(test, j[i].over);
-		KUNIT_EXPECT_EQ(test, i ? -ESHUTDOWN : 0, j[i].ret);
-		KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j[i].t));
-		nap(SEC);
-		KUNIT_EXPECT_EQ(test, 1, j[i].fired);
-	}
-}
-
 /* While the callback runs, another task arms the timeout; then the callback does as well. */
 void rearming_twice(struct kunit *test)
 {
@@ -526,31 +476,4 @@ void init_self(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, 1, j[0].ret);
 	KUNIT_EXPECT_EQ(test, 0, j[1].ret);
-}
-
-static void then_arm_past(struct job *j)
-{
-	unsigned long kicks = counts(j->t.wheel).kicks;
-
-	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule_at(&j->other->t, 0));
-	KUNIT_EXPECT_EQ(j->test, kicks, counts(j->t.wheel).kicks);
-}
-
-/* An arm in a callback needs no kick, as the worker is awake. */
-void no_kick_in_callback(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 3);
-	u64 now;
-
-	hwtimer_schedule(&j[2].t, 100 * SEC);
-	nap(SEC);
-	now = hwtimer_wheel_now(wheel);
-	j[0].then = then_arm_past;
-	j[0].other = &j[1];
-	hwtimer_schedule(&j[0].t, SEC);
-	nap(2 * SEC);
-	expect_on_time(&j[0], 1, now + SEC);
-	KUNIT_EXPECT_GE(test, j[1].at, j[0].at);
-	KUNIT_EXPECT_LT(test, j[1].at, j[0].at + TICK + SLACK);
 }

@@ -88,48 +88,6 @@ void release_self(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, j[1].fired);
 }
 
-struct mortal {
-	struct hwtimer_timeout	t;
-	unsigned int		*freed;
-};
-
-static void mortal_free(struct hwtimer_timeout *t)
-{
-	struct mortal *m = container_of(t, struct mortal, t);
-
-	++*m->freed;
-	memset(m, 0x6b, sizeof(*m));
-	kfree(m);
-}
-
-static void mortal_release(struct hwtimer_timeout *t)
-{
-	hwtimer_release(t, mortal_free);
-}
-
-void frees_itself(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	unsigned int freed = 0, i;
-
-	for (i = 0; i < 400; i++) {
-		struct mortal *m = kmalloc(sizeof(*m), GFP_KERNEL);
-
-		KUNIT_ASSERT_NOT_NULL(test, m);
-		m->freed = &freed;
-		hwtimer_init(&m->t, wheel, i % 2 ? mortal_free : mortal_release);
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&m->t, (i % 7) * TICK));
-		if (i % 4 == 3)
-			hwtimer_release(&m->t, mortal_free);
-		if (i % 50 == 0)
-			nap(TICK / 2);
-	}
-	nap(SEC);
-	KUNIT_EXPECT_EQ(test, 400, freed);
-	KUNIT_EXPECT_EQ(test, 300UL, counts(wheel).expired);
-	KUNIT_EXPECT_EQ(test, 100UL, counts(wheel).cancelled);
-}
-
 /* Timeouts that were never armed, pending, expired or cancelled when they were released. */
 void waits_for_released(struct kunit *test)
 {

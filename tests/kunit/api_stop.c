@@ -4,7 +4,6 @@
  */
 #include <kunit/test.h>
 #include <linux/list.h>
-#include <linux/prandom.h>
 #include <linux/sched.h>
 
 #include "hwtimer_kunit.h"
@@ -221,82 +220,4 @@ void stop_releases(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, h.task, j[0].by);
 	KUNIT_EXPECT_EQ(test, 1, j[0].ret);
 	KUNIT_EXPECT_EQ(test, 0, h.n);
-}
-
-static void produce(struct helper *h)
-{
-	struct rnd_state rnd;
-	unsigned int i;
-	int ret = 0;
-
-	prandom_seed_state(&rnd, h->seed);
-	for (;;) {
-		u32 r = prandom_u32_state(&rnd);
-		struct job *j = &h->jobs[r % h->n];
-		s64 delay = prandom_u32_state(&rnd) % (100 * MS);
-
-		switch ((r >> 16) % 8) {
-		case 0 ... 3:
-			ret = hwtimer_schedule(&j->t, delay);
-			h->armed += !ret;
-			break;
-		case 4 ... 5:
-			ret = hwtimer_touch(&j->t, delay);
-			break;
-		case 6:
-			h->cancelled += hwtimer_cancel(&j->t);
-			break;
-		case 7:
-			if ((r >> 24) % 8 == 0)
-				h->cancelled += hwtimer_cancel_sync(&j->t);
-			break;
-		}
-		if (ret == -ESHUTDOWN)
-			break;
-		if ((r >> 20) % 8 == 0)
-			nap(r >> 12);
-	}
-	/* every later arm fails */
-	for (i = 0; i < h->n; i++)
-		h->armed += !hwtimer_schedule(&h->jobs[i].t, 0);
-}
-
-/* Two producers and a stop: each arming ends once. Promise 9. */
-void books(struct kunit *test)
-{
-	unsigned int round, i, k;
-
-	for (round = 0; round < 40; round++) {
-		struct hwtimer_wheel *wheel = make(test, MS, 32, round % 2 ? 30 : 0);
-		unsigned long armed = 0, ended = 0;
-		struct helper h[2] = {};
-		struct list_head pending, *pos;
-		struct job *j[2];
-
-		for (k = 0; k < 2; k++) {
-			j[k] = jobs(test, wheel, 40);
-			h[k].wheel = wheel;
-			h[k].jobs = j[k];
-			h[k].n = 40;
-			h[k].seed = 2 * round + k;
-			help(test, &h[k], produce);
-		}
-		nap((100 + 7 * round) * MS + 1000 * round);
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
-		for (k = 0; k < 2; k++)
-			KUNIT_ASSERT_TRUE(test, helped(&h[k]));
-		for (k = 0; k < 2; k++) {
-			armed += h[k].armed;
-			ended += h[k].cancelled;
-			for (i = 0; i < 40; i++)
-				ended += j[k][i].fired;
-		}
-		list_for_each(pos, &pending)
-			ended++;
-		KUNIT_EXPECT_GT(test, armed, 100UL);
-		KUNIT_EXPECT_EQ(test, armed, ended);
-		KUNIT_EXPECT_EQ(test, armed, counts(wheel).armed);
-		KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
-		unmake(test, wheel);
-	}
 }

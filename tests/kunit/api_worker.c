@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: cases of KUnit suite hwtimer_api: statistics of the worker, debugfs, what callbacks in
- * softirq are refused, and kicks.
+ * hwtimer: cases of KUnit suite hwtimer_api: statistics of the worker, and debugfs.
  */
 #include <kunit/test.h>
 #include <linux/cpumask.h>
-#include <linux/delay.h>
 #include <linux/file.h>
 #include <linux/fs.h>
-#include <linux/hrtimer.h>
-#include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/sizes.h>
 #include <linux/string.h>
-#include <linux/timer.h>
 
-#include "../../core/hwtimer_compat.h"
 #include "hwtimer_kunit.h"
 #include "api.h"
 
@@ -107,39 +101,6 @@ void shows_counters(struct kunit *test)
 		KUNIT_EXPECT_TRUE_MSG(test, shown(test, wheel, lines[i]), "%s", lines[i]);
 }
 
-static void look_count(struct queue_look *look, struct hwtimer_timeout *t, u64 deadline)
-{
-}
-
-/* A look makes the worker drain, and sees what is filed, cancelled or not. */
-void looks(struct kunit *test)
-{
-	struct queue_look *look = kunit_kzalloc(test, sizeof(*look), GFP_KERNEL);
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 20);
-	unsigned int i, slot, n = 0;
-
-	KUNIT_ASSERT_NOT_NULL(test, look);
-	look->show = look_count;
-	for (i = 0; i < 20; i++)
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, SEC));
-	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[0].t));
-	for (slot = 0; slot < SLOTS; slot++) {
-		look->bucket = WHEEL_BUCKET(0, slot);
-		KUNIT_EXPECT_EQ(test, 0, queue_look(wheel, look));
-		n += look->n;
-	}
-	/* One that was cancelled before it was filed is dropped. */
-	KUNIT_EXPECT_EQ(test, 19U, n);
-	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[1].t));
-	for (n = 0, slot = 0; slot < SLOTS; slot++) {
-		look->bucket = WHEEL_BUCKET(0, slot);
-		KUNIT_EXPECT_EQ(test, 0, queue_look(wheel, look));
-		n += look->n;
-	}
-	KUNIT_EXPECT_EQ(test, 19U, n);
-}
-
 static noinline void slow_fired(struct hwtimer_timeout *t)
 {
 	nap(container_of(t, struct job, t)->delay);
@@ -222,57 +183,3 @@ void callbacks_in_row(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1UL, j[3].fired);
 }
 
-struct storm {
-	struct hrtimer		timer;
-	struct hwtimer_wheel	*wheel;
-	struct job		*jobs;
-	unsigned int		left;
-};
-
-/* Kicks in hardirq, one every 7 us; every tenth of them also arms one of the jobs. */
-static enum hrtimer_restart storm_fn(struct hrtimer *timer)
-{
-	struct storm *s = container_of(timer, struct storm, timer);
-
-	KUNIT_EXPECT_TRUE(s->jobs->test, !!in_hardirq());
-	s->wheel->ops->kick(s->wheel);
-	if (!s->left--)
-		return HRTIMER_NORESTART;
-	if (s->left % 10 == 0)
-		KUNIT_EXPECT_EQ(s->jobs->test, 0,
-				hwtimer_schedule(&s->jobs[s->left / 10].t, s->left * 1000));
-	hrtimer_forward_now(timer, ns_to_ktime(7000));
-	return HRTIMER_RESTART;
-}
-
-static void then_delay(struct job *j)
-{
-	/* Otherwise time stands still, and no interrupt comes. */
-	ndelay(15 * NSEC_PER_USEC);
-}
-
-/* Many kicks neither hasten nor lose an expiry. */
-void kick_storm(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, 100 * NSEC_PER_USEC, SLOTS, 0);
-	struct job *j = jobs(test, wheel, 1000);
-	struct storm *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
-	unsigned int i;
-
-	KUNIT_ASSERT_NOT_NULL(test, s);
-	s->wheel = wheel;
-	s->jobs = j;
-	s->left = 10000;
-	for (i = 0; i < 1000; i++)
-		j[i].then = then_delay;
-	hrtimer_setup(&s->timer, storm_fn, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
-	hrtimer_start(&s->timer, ns_to_ktime(7000), HRTIMER_MODE_REL_HARD);
-	nap(SEC);
-	hrtimer_cancel(&s->timer);
-	KUNIT_EXPECT_EQ(test, UINT_MAX, s->left);
-	for (i = 0; i < 1000; i++) {
-		KUNIT_EXPECT_EQ(test, 1, j[i].fired);
-		KUNIT_EXPECT_GE(test, j[i].at, hwtimer_deadline(&j[i].t));
-	}
-	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
-}
