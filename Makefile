@@ -245,7 +245,7 @@ help:
 	@echo '  torture          stress all of the API for modules from all contexts, in guests;'
 	@echo '                   MINUTES=10, SEED=, KERNEL="6.12 6.1 backports rt kasan"'
 	@echo '  bench            compare it with timer_list, libevent, timerfd and a wheel in the'
-	@echo '                   program: GROUND="native icount mix netty", ROUNDS=5'
+	@echo '                   program: GROUND="native icount mix", ROUNDS=5'
 	@echo '  story            200,000 TCP connections, and what it costs to close the idle ones, by'
 	@echo '                   several ways: a table and a picture; CONNECTIONS=200000'
 	@echo '  mutants          break the module in the ways that tests/mutants lists; tests have to'

@@ -1,248 +1,232 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the native benchmark: what the wheel costs, compared with the kernel's timer_list. Both
- * are built into one program, with locked instructions as on a machine with several processors.
- * Used by scripts/bench.
+ * hwtimer: the native benchmark: several threads arm, push back and cancel timeouts of their own,
+ * of one wheel, whose worker is another thread, or by timer_list, which is the kernel's timer.c in
+ * this program. Used by scripts/bench.
  *
- *	bench CASE PENDING ROUNDS
+ *	bench ROUNDS
  *
- * prints a line for each figure, in ns:
+ * prints a line "operation,threads,timeouts subject ns" for each figure of each round: CPU time for
+ * each operation, that of the worker included. Every other round measures in reverse order.
  *
- *	operation,pending subject value
- *
- * Each round measures all subjects, every other round in reverse order. Round 0 warms up the caches
- * and is not printed; a million timeouts do not fit into them anyway.
- * docs/performance.rst describes
- * the operations: timeouts are embedded in structures of 256 bytes, and are used in a random order,
- * the same for all subjects. There are POSSIBLE possible CPUs.
- *
- * About as expensive as in the kernel are atomic operations and spinlocks; preempt_disable(), which
- * counts in a variable of the thread; per-CPU data, which take one more load here; and the clock,
- * which clock_gettime() reads in the vDSO. Cheaper than in the kernel are
- *
- *	interrupts	Disabling them is a store. Each operation of timer_list does it, hwtimer
- *			only when it kicks the worker. timer_list gains some ns.
- *	kicks		Where this program calls the worker, a kick stores a flag. There is one kick
- *			in QUEUE_DEPTH requests, so hwtimer gains the cost of a wake-up divided by
- *			QUEUE_DEPTH.
- *	the worker	Where this program calls it, there is no wake-up and no context switch.
- *			hwtimer gains.
- *	softirq		It is a function call. timer_list gains when timers expire.
- *	mitigations	Neither side calls functions through retpolines.
+ * Each thread has so many timeouts, in structures of 256 bytes, and uses them in random order. No
+ * timeout expires meanwhile. Atomic operations and spinlocks cost about what they do in the kernel,
+ * but to disable interrupts is a store here. timer_list does that in each operation, hwtimer only
+ * for a kick. As in the kernel, timer_list has a base for each CPU, so threads do not share one.
  */
 #include <native.h>
 
-#include <sys/mman.h>
+#include "hwtimer.h"
+#include "core/hwtimer_driver.h"
+#include "shim.h"
+/* The C library has a function of this name. */
+#define timer_delete	kernel_timer_delete
+#include <linux/timer.h>
+#include <native_timer.h>
 
-#include "bench.h"
+#include <kernel_timer.c>
 
-/* The range of the delays. The shortest one is longer than any measurement takes. */
-#define SHORTEST_MS	60000
-#define SPREAD_MS	40000
-/* The number of CPUs. Each thread is one, including those that the shims create. */
-#define POSSIBLE	16
+/* of a thread: so few that they stay in its cache, or as many as it does operations */
+#define FEW		1000U
+#define MANY		100000U
+#define MOST_THREADS	4
+/* The range of the delays, in jiffies of 1 ms. The shortest one is longer than a round takes. */
+#define SHORTEST	60000
+#define SPREAD		40000
+
+struct conn {
+	union {
+		struct hwtimer_timeout	hwtimer;
+		struct timer_list	list;
+	};
+} __attribute__((aligned(256)));
+
+struct producer {
+	pthread_t		thread;
+	struct conn		*conns;
+	unsigned int		order[MANY];
+	u64			ns;
+};
+
+typedef void (*op_fn)(struct conn *c, unsigned int delay);
 
 struct options options = { .seed = 1 };
 
-unsigned long pending, idle;
-struct conn *conns;
-u32 *order;
-u64 delays_ns[DELAYS];
-unsigned long delays_jiffies[DELAYS], fired;
-unsigned int cores;
-struct hwtimer_wheel *wheel;
-static unsigned int core[CPU_SETSIZE];
+static struct hwtimer_wheel *wheel;
+static u64 began;	/* the wheel's time, as who knows the time arms by deadline */
+static struct producer producers[MOST_THREADS];
+static pthread_barrier_t phase;
+static unsigned int timeouts;	/* of each thread */
+static const op_fn *ops;	/* of the subject, in the order of their names */
 
-u64 clock_ns(clockid_t clock)
+static void never(struct hwtimer_timeout *t)
+{
+	native_fail("a timeout has expired");
+}
+
+static void never_list(struct timer_list *t)
+{
+	native_fail("a timer has expired");
+}
+
+static u64 deadline(unsigned int delay)
+{
+	return began + delay * NSEC_PER_MSEC;
+}
+
+static void hw_arm(struct conn *c, unsigned int delay)
+{
+	hwtimer_schedule_at(&c->hwtimer, deadline(delay));
+}
+
+static void hw_touch(struct conn *c, unsigned int delay)
+{
+	hwtimer_touch_at(&c->hwtimer, deadline(delay) + 4 * NSEC_PER_SEC);
+}
+
+static void hw_cancel(struct conn *c, unsigned int delay)
+{
+	hwtimer_cancel(&c->hwtimer);
+}
+
+static void hw_arm_cancel(struct conn *c, unsigned int delay)
+{
+	hw_arm(c, delay);
+	hw_cancel(c, delay);
+}
+
+static void list_arm(struct conn *c, unsigned int delay)
+{
+	mod_timer(&c->list, jiffies_64 + delay);
+}
+
+static void list_touch(struct conn *c, unsigned int delay)
+{
+	list_arm(c, delay + 4 * HZ);
+}
+
+static void list_cancel(struct conn *c, unsigned int delay)
+{
+	timer_delete(&c->list);
+}
+
+static void list_arm_cancel(struct conn *c, unsigned int delay)
+{
+	list_arm(c, delay);
+	list_cancel(c, delay);
+}
+
+/* Of the first and the last one, nothing is printed. */
+static const char *const names[] = { "begin", "touch", "cancel", "arm_cancel", "arm", "end" };
+static const op_fn by_wheel[] = { hw_arm, hw_touch, hw_cancel, hw_arm_cancel, hw_arm, hw_cancel };
+static const op_fn by_list[] = {
+	list_arm, list_touch, list_cancel, list_arm_cancel, list_arm, list_cancel
+};
+
+static u64 cpu_ns(clockid_t clock)
 {
 	struct timespec ts;
 
 	clock_gettime(clock, &ts);
-	return ts.tv_sec * SEC + ts.tv_nsec;
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
-/* The CPU time of this thread: what others do on the same core does not count. */
-u64 cpu_ns(void)
+static void *produce(void *arg)
 {
-	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
-}
+	struct producer *p = arg;
+	unsigned int k, i, n;
 
-static u64 no_time = U64_MAX;	/* what since() would return if nothing was done */
-
-u64 since(u64 start)
-{
-	u64 ns = cpu_ns() - start;
-
-	return ns - min(ns, no_time);
-}
-
-static void find_no_time(void)
-{
-	unsigned int i;
-	u64 start;
-
-	for (i = 0; i < PORTION; i++) {
-		start = cpu_ns();
-		no_time = min(no_time, cpu_ns() - start);
+	native_enter();
+	for (k = 0; k < ARRAY_SIZE(names) * (MANY / timeouts); k++) {
+		pthread_barrier_wait(&phase);
+		p->ns = -cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+		for (i = 0; i < timeouts; i++) {
+			n = p->order[i];
+			ops[k % ARRAY_SIZE(names)](&p->conns[n], SHORTEST + n % SPREAD);
+		}
+		p->ns += cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+		pthread_barrier_wait(&phase);
 	}
+	native_leave();
+	return NULL;
 }
 
-void result(const char *subject, const char *op, unsigned int round, double value)
-{
-	if (round)
-		printf("%s,%lu %s %.3f\n", op, pending, subject, value);
-}
-
-/* If there are more threads than cores, threads share a core. */
-void pin(unsigned int thread)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(core[thread % cores], &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
-void unpin(void)
-{
-	cpu_set_t set;
-	unsigned int i;
-
-	CPU_ZERO(&set);
-	for (i = 0; i < cores; i++)
-		CPU_SET(core[i], &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
-static void find_cores(void)
-{
-	cpu_set_t set;
-	unsigned int i;
-
-	sched_getaffinity(0, sizeof(set), &set);
-	for (i = 0; i < CPU_SETSIZE; i++)
-		if (CPU_ISSET(i, &set))
-			core[cores++] = i;
-}
-
-/* The kernel maps its memory by large pages, too. */
-void *large_pages(size_t size)
-{
-	size_t huge = 2UL << 20;
-	void *p = aligned_alloc(huge, (size + huge - 1) / huge * huge);
-
-	if (!p) {
-		fprintf(stderr, "bench: no memory\n");
-		exit(1);
-	}
-	madvise(p, size, MADV_HUGEPAGE);
-	return memset(p, 0, size);
-}
-
-void sample(struct samples *s, u64 ns, unsigned long n)
-{
-	if (s->n < SAMPLES)
-		s->values[s->n++] = (double)ns / n;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-double median(struct samples *s)
-{
-	qsort(s->values, s->n, sizeof(*s->values), compare);
-	return s->n % 2 ? s->values[s->n / 2] :
-			  (s->values[s->n / 2 - 1] + s->values[s->n / 2]) / 2;
-}
-
-/* The subject, of @n, whose turn is the @i-th of @round. */
-unsigned int turn_of(unsigned int i, unsigned int n, unsigned int round)
-{
-	return round % 2 ? n - 1 - i : i;
-}
-
-static const struct {
-	const char	*name;
-	void		(*round)(unsigned int round);
-} cases[] = {
-	{ "steady", steady },
-	{ "life", life },
-	{ "producers", producers },
-	{ "conns", connections },
-	{ "program", program },
-	{ "netty", netty },
-};
-
-static void prepare(bool in_order)
+/* Fresh timeouts, in the same random order for all. */
+static void prepare(bool list)
 {
 	u64 random = seeded(0);
-	unsigned long n, i, j;
-	unsigned int ms;
+	unsigned int k, other;
+	struct producer *p;
 
-	idle = min(pending, IDLE);
-	n = max(pending + idle, THREADS * idle);
-	conns = large_pages(n * sizeof(*conns));
-	order = large_pages(n * sizeof(*order));
-	/* Shuffle the pending conns, the idle ones, and those of each producer separately. */
-	for (i = 0; i < n; i++) {
-		j = i < pending && pending > idle ? 0 : i / idle * idle;
-		if (pending > idle && i >= pending)
-			j = pending + (i - pending) / idle * idle;
-		order[i] = i;
-		if (in_order)
-			continue;
-		j += below(&random, i - j + 1);
-		swap(order[i], order[j]);
-	}
-	for (i = 0; i < DELAYS; i++) {
-		ms = SHORTEST_MS + below(&random, SPREAD_MS);
-		delays_ns[i] = ms * MSEC;
-		delays_jiffies[i] = ms;
+	for (p = producers; p < producers + MOST_THREADS; p++) {
+		if (!p->conns)
+			p->conns = aligned_alloc(sizeof(*p->conns), MANY * sizeof(*p->conns));
+		for (k = 0; k < timeouts; k++) {
+			memset(&p->conns[k], 0, sizeof(p->conns[k]));
+			if (list)
+				timer_setup(&p->conns[k].list, never_list, 0);
+			else
+				hwtimer_init(&p->conns[k].hwtimer, wheel, never);
+			other = below(&random, k + 1);
+			p->order[k] = k;
+			swap(p->order[k], p->order[other]);
+		}
 	}
 }
 
-static unsigned long parse(const char *text, unsigned long most)
+static void measure(bool list, unsigned int threads)
 {
-	char *end;
-	unsigned long n = strtoul(text, &end, 10);
+	const struct hwtimer_wheel_params params = {
+		.name = "bench", .tick_ns = NSEC_PER_MSEC, .slots = 4096, .levels = 2,
+	};
+	u64 ns[ARRAY_SIZE(names)] = { };
+	clockid_t worker;
+	unsigned int i, k;
 
-	if (*end || *text < '0' || *text > '9' || !n || n > most) {
-		fprintf(stderr, "bench: a number from 1 to %lu, not '%s'\n", most, text);
-		exit(2);
+	wheel = hwtimer_wheel_create(&params);
+	if (IS_ERR(wheel))
+		abort();
+	pthread_getcpuclockid(to_driven(wheel)->task->thread, &worker);
+	began = hwtimer_wheel_now(wheel);
+	ops = list ? by_list : by_wheel;
+	prepare(list);
+	pthread_barrier_init(&phase, NULL, threads + 1);
+	for (i = 0; i < threads; i++)
+		pthread_create(&producers[i].thread, NULL, produce, &producers[i]);
+	for (k = 0; k < ARRAY_SIZE(names) * (MANY / timeouts); k++) {
+		ns[k % ARRAY_SIZE(names)] -= cpu_ns(worker);
+		pthread_barrier_wait(&phase);
+		pthread_barrier_wait(&phase);
+		hwtimer_wheel_barrier(wheel);
+		ns[k % ARRAY_SIZE(names)] += cpu_ns(worker);
+		for (i = 0; i < threads; i++)
+			ns[k % ARRAY_SIZE(names)] += producers[i].ns;
 	}
-	return n;
+	for (k = 1; k + 1 < ARRAY_SIZE(names); k++)
+		printf("%s,%u,%u %s %.1f\n", names[k], threads, timeouts,
+		       list ? "timer_list" : "hwtimer_at", (double)ns[k] / threads / MANY);
+	for (i = 0; i < threads; i++)
+		pthread_join(producers[i].thread, NULL);
+	pthread_barrier_destroy(&phase);
+	hwtimer_wheel_stop(wheel, NULL);
+	hwtimer_wheel_destroy(wheel);
 }
 
 int main(int argc, char **argv)
 {
-	unsigned int i, round, rounds;
-	void (*fn)(unsigned int round);
+	unsigned int rounds = argc > 1 ? atoi(argv[1]) : 1, round, threads, i;
+	size_t size = __stop_native_percpu - __start_native_percpu;
 
-	if (argc != 4) {
-		fprintf(stderr, "usage: bench CASE PENDING ROUNDS\n");
-		return 2;
-	}
-	for (i = 0; strcmp(cases[i].name, argv[1]); i++)
-		if (i + 1 == ARRAY_SIZE(cases)) {
-			fprintf(stderr, "bench: no such case: '%s'\n", argv[1]);
-			return 2;
-		}
-	fn = cases[i].round;
-	pending = parse(argv[2], 1000000);
-	rounds = parse(argv[3], 99);
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	find_cores();
-	find_no_time();
-	nr_cpu_ids = POSSIBLE;
+	nr_cpu_ids = 16;
 	native_begin();
-	timer_list_begin();
-	prepare(fn == producers);
-	pin(0);
-	for (round = pending > IDLE; round <= rounds; round++)
-		fn(round);
-	return 0;
+	for (i = 1; i < nr_cpu_ids; i++)
+		native_percpu_offset[i] = (char *)native_alloc(size) - __start_native_percpu;
+	init_timers();
+	for (round = 0; round < rounds; round++)
+		for (i = 0; i < 4; i++)
+			for (threads = 1; threads <= MOST_THREADS; threads *= 2) {
+				timeouts = i < 2 ? FEW : MANY;
+				measure((i + round) % 2, threads);
+			}
+	return !!native_failures;
 }

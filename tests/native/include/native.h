@@ -46,9 +46,6 @@ typedef __u8 u8;
 typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
-typedef __s8 s8;
-typedef __s16 s16;
-typedef __s32 s32;
 typedef __s64 s64;
 typedef s64 ktime_t;
 typedef unsigned int gfp_t;
@@ -423,9 +420,7 @@ extern void (*native_irq_handler)(void);
 
 static inline void native_section_step(void)
 {
-#if defined(NATIVE_BENCH)
-	/* It stops a wheel when nobody else uses it: synchronize_rcu() has nothing to wait for. */
-#elif defined(__SANITIZE_THREAD__)
+#ifdef __SANITIZE_THREAD__
 	__atomic_fetch_add(&native_sections[current->cpu].n.counter, 1, __ATOMIC_ACQ_REL);
 	__atomic_load_n(&native_grace, __ATOMIC_ACQUIRE);
 #else
@@ -459,10 +454,8 @@ static inline void preempt_enable(void)
 
 static inline unsigned int native_cpu_id(void)
 {
-#ifndef NATIVE_BENCH
 	if (unlikely(!current->preempt))
 		native_fail("this_cpu_ptr() where one may be preempted");
-#endif
 	return current->cpu;
 }
 
@@ -523,7 +516,6 @@ struct mutex { pthread_mutex_t m; };
 
 /* Time. */
 
-extern u64 native_frozen;	/* the time at which the clock stands still; 0: it does not */
 u64 ktime_get_ns(void);
 #define ktime_get_boottime_ns	ktime_get_ns
 /* There are no time namespaces. */
@@ -555,7 +547,6 @@ struct hrtimer {
 
 #define HRTIMER_MODE_ABS	0
 #define hrtimer_init(timer, clock, mode)	(*(timer) = (struct hrtimer){ })
-#define hrtimer_start(timer, time, mode)	native_hrtimer_start(timer, time)
 #define hrtimer_start_range_ns(timer, time, range, mode)	\
 	((void)(range), native_hrtimer_start(timer, time))
 #define hrtimer_is_queued(timer)	READ_ONCE((timer)->queued)

@@ -18,7 +18,7 @@ static long native_percpu_offset[NATIVE_CPUS];
 #undef per_cpu_ptr
 #define DEFINE_PER_CPU(type, name)	__attribute__((section("native_percpu"))) type name
 #define per_cpu_ptr(p, cpu)	((typeof(p))((char *)(p) + native_percpu_offset[cpu]))
-#define this_cpu_ptr(p)	per_cpu_ptr(p, native_cpu_id())
+#define this_cpu_ptr(p)	per_cpu_ptr(p, current->cpu)
 #define __this_cpu_read(x)	(*this_cpu_ptr(&(x)))
 #define __this_cpu_write(x, v)	(*this_cpu_ptr(&(x)) = (v))
 #define smp_processor_id	raw_smp_processor_id
@@ -39,7 +39,6 @@ static long native_percpu_offset[NATIVE_CPUS];
 #define __cacheline_aligned_in_smp
 #define __latent_entropy
 #define __sched
-#define asmlinkage
 #define DECLARE_BITMAP(name, n)	unsigned long name[BITS_TO_LONGS(n)]
 #define raw_spin_lock	spin_lock
 #define raw_spin_unlock	spin_unlock
@@ -91,7 +90,6 @@ static void (*native_timer_softirq)(void);
 #define wake_up_nohz_cpu(cpu)	((void)0)
 #define schedule_work(w)	((void)(w))
 #define DECLARE_WORK(name, f)	struct work_struct name = { .fn = (f) }
-#define tracepoint_enabled(x)	false
 #define TASK_KILLABLE	TASK_UNINTERRUPTIBLE
 
 /* CPUs that are idle have their timers run by others: here none is idle. */
