@@ -47,6 +47,11 @@
 
 /* the default of @limit, as a multiple of @duration */
 #define PATIENCE	5
+/* wheels at the same time, each with so many timeouts that all producers share */
+#define BENCHES		4
+#define SHARED		128
+/* longest time in ms that a CPU stays offline, and between two of them */
+#define ONOFF		500
 /* longest run of one interrupt, in ns */
 #define SLICE		(200 * NSEC_PER_USEC)
 
@@ -65,22 +70,6 @@ MODULE_PARM_DESC(operations, "operations to do at least (default 0)");
 static unsigned int seed;
 module_param(seed, uint, 0444);
 MODULE_PARM_DESC(seed, "seed of all random numbers; 0 (default): a random one, which is logged");
-
-static unsigned int threads = 1;
-module_param(threads, uint, 0444);
-MODULE_PARM_DESC(threads, "producers per CPU and wheel, each a thread, a soft and a hard hrtimer (default 1)");
-
-static unsigned int benches = 4;
-module_param(benches, uint, 0444);
-MODULE_PARM_DESC(benches, "number of wheels at the same time (default 4)");
-
-static unsigned int timeouts = 128;
-module_param(timeouts, uint, 0444);
-MODULE_PARM_DESC(timeouts, "timeouts per wheel that all producers share, up to 1024 (default 128)");
-
-static unsigned int onoff = 500;
-module_param(onoff, uint, 0444);
-MODULE_PARM_DESC(onoff, "longest time in ms that a CPU stays offline, and between two of them; 0: no CPU hotplug (default 500)");
 
 static const char *const contexts[] = {
 	"process", "softirq", "hardirq", "callback", "run",
@@ -188,7 +177,7 @@ static int onoff_fn(void *data)
 		cpu = cpumask_next(below(random, nr_cpu_ids), cpu_online_mask);
 		if (cpu < nr_cpu_ids && !remove_cpu(cpu)) {
 			WRITE_ONCE(offline, offline + 1);
-			schedule_timeout_idle(msecs_to_jiffies(1 + below(random, onoff)));
+			schedule_timeout_idle(msecs_to_jiffies(1 + below(random, ONOFF)));
 			for (tries = 0; add_cpu(cpu); tries++) {
 				if (tries == 1500) {
 					torture_fail("CPU %u does not come back", cpu);
@@ -197,7 +186,7 @@ static int onoff_fn(void *data)
 				msleep(20);
 			}
 		}
-		schedule_timeout_idle(msecs_to_jiffies(1 + below(random, onoff)));
+		schedule_timeout_idle(msecs_to_jiffies(1 + below(random, ONOFF)));
 	}
 	return 0;
 }
@@ -214,7 +203,7 @@ static void add_counts(void)
 	unsigned int i;
 
 	memset(&sum, 0, sizeof(sum));
-	for (i = 0, sum_ops = 0; i < benches; i++)
+	for (i = 0, sum_ops = 0; i < BENCHES; i++)
 		if (all[i].counts)
 			sum_ops += torture_count(&all[i], &sum);
 }
@@ -236,7 +225,7 @@ static bool incomplete(bool end)
 					      contexts[i]);
 	if (all[0].wheels < SHAPES)
 		ret = missing(end, "there were wheels of %u shapes only", all[0].wheels);
-	if (onoff && num_possible_cpus() > 1 && !READ_ONCE(offline))
+	if (num_possible_cpus() > 1 && !READ_ONCE(offline))
 		ret = missing(end, "no CPU went offline");
 	if (!summed(rejected))
 		ret = missing(end, "no arming was refused for a cap");
@@ -259,7 +248,7 @@ static void report(u64 ns)
 
 	/* If the run was cut short by a failure, missing operations are not reported. */
 	incomplete(!broken);
-	for (i = 0; i < benches; i++) {
+	for (i = 0; i < BENCHES; i++) {
 		bursts += all[i].burst;
 		wheels += all[i].wheels;
 		late_ns = max(late_ns, all[i].late_ns);
@@ -291,8 +280,8 @@ static int start_bench(struct bench *b, unsigned int i)
 	int ret;
 
 	snprintf(b->name, sizeof(b->name), "bench%u", i);
-	b->things = timeouts;
-	b->nr_producers = nr_cpu_ids * threads;
+	b->things = SHARED;
+	b->nr_producers = nr_cpu_ids;
 	ret = torture_bench_init(b);
 	if (ret)
 		return ret;
@@ -308,9 +297,9 @@ static int torture(void)
 	int ret = 0;
 
 	onoff_random = torture_seed();
-	for (i = 0; i < benches && !ret; i++)
+	for (i = 0; i < BENCHES && !ret; i++)
 		ret = start_bench(&all[i], i);
-	if (!ret && onoff) {
+	if (!ret) {
 		onoff_task = kthread_run(onoff_fn, &onoff_random, "torture_onoff");
 		ret = PTR_ERR_OR_ZERO(onoff_task);
 	}
@@ -326,7 +315,7 @@ static int torture(void)
 		return ret;
 	if (!IS_ERR_OR_NULL(onoff_task))
 		kthread_stop(onoff_task);
-	for (i = 0; i < benches && !IS_ERR_OR_NULL(all[i].keeper); i++)
+	for (i = 0; i < BENCHES && !IS_ERR_OR_NULL(all[i].keeper); i++)
 		kthread_stop(all[i].keeper);
 	return ret;
 }
@@ -337,7 +326,7 @@ static int __init torture_init(void)
 	u64 begun;
 	int ret;
 
-	if (!duration || !threads || !benches || !timeouts || timeouts > MAX_THINGS)
+	if (!duration)
 		return -EINVAL;
 	if (!seed)
 		seed = get_random_u32() ?: 1;
@@ -345,7 +334,7 @@ static int __init torture_init(void)
 	torture_seeds = seed;
 	pr_info("%u seconds, %lu operations, seed=%u\n", duration, operations, seed);
 
-	all = kvcalloc(benches, sizeof(*all), GFP_KERNEL);
+	all = kvcalloc(BENCHES, sizeof(*all), GFP_KERNEL);
 	torture_wq = alloc_workqueue("torture", WQ_UNBOUND, 0);
 	begun = ktime_get_ns();
 	ret = all && torture_wq ? torture() : -ENOMEM;
@@ -356,7 +345,7 @@ static int __init torture_init(void)
 		__module_get(THIS_MODULE);
 		return 0;
 	}
-	for (i = 0; all && i < benches; i++)
+	for (i = 0; all && i < BENCHES; i++)
 		torture_bench_end(&all[i]);
 	if (torture_wq)
 		destroy_workqueue(torture_wq);
