@@ -32,16 +32,11 @@ enum ctl_status {
 	CTL_USAGE = 2,
 	CTL_NO_DEVICE = 3,
 	CTL_NO_RIGHTS = 4,
-	CTL_NOT_EXECUTABLE = 126,	/* these three as in a shell */
-	CTL_NOT_FOUND = 127,
-	CTL_SIGNAL = 128,
 };
 
 enum ctl_option_kind {
 	CTL_FLAG,	/* bool */
-	CTL_TEXT,	/* const char * */
 	CTL_NUMBER,	/* uint64_t, from min to max */
-	CTL_DURATION,	/* uint64_t, in ns, from min to max */
 };
 
 /* An option, --name and perhaps -l, and where its value goes. */
@@ -69,8 +64,7 @@ struct ctl_command {
 	int (*run)(struct ctl_args *args);
 };
 
-extern const struct ctl_command ctl_sleep, ctl_every, ctl_stat, ctl_list, ctl_metrics,
-	ctl_idle;
+extern const struct ctl_command ctl_sleep, ctl_stat, ctl_list, ctl_metrics, ctl_idle;
 
 /* hwtimerctl.c */
 extern const struct ctl_command *ctl_command;	/* the one that runs; NULL: none yet */
@@ -80,8 +74,6 @@ _Noreturn void ctl_die(int status, const char *format, ...)
 _Noreturn void ctl_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void *ctl_alloc(size_t n, size_t size);
 void ctl_flush(void);
-void ctl_check_command(char *const argv[]);
-_Noreturn void ctl_exec(char *const argv[], bool stdout_is_ours);
 _Noreturn void ctl_failed(int error, const char *what);
 _Noreturn void ctl_denied(const char *what, const char *needs);
 void ctl_add_name(char **names, const char *name);

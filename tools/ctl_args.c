@@ -142,31 +142,10 @@ static uint64_t parse_number(const struct ctl_option *option, const char *text)
 
 static void set_option(const struct ctl_option *option, const char *text)
 {
-	char what[64];
-	uint64_t ns;
-
-	switch (option->kind) {
-	case CTL_FLAG:
+	if (option->kind == CTL_FLAG)
 		*(bool *)option->value = true;
-		break;
-	case CTL_TEXT:
-		if (!*text)
-			ctl_misuse("--%s: empty", option->name);
-		*(const char **)option->value = text;
-		break;
-	case CTL_NUMBER:
+	else
 		*(uint64_t *)option->value = parse_number(option, text);
-		break;
-	case CTL_DURATION:
-		snprintf(what, sizeof(what), "--%s", option->name);
-		ns = ctl_parse_duration(what, text);
-		if (ns < option->min)
-			ctl_misuse("%s: too short: '%s'", what, text);
-		if (ns > option->max)
-			ctl_misuse("%s: too long: '%s'", what, text);
-		*(uint64_t *)option->value = ns;
-		break;
-	}
 }
 
 static void print_help(void)

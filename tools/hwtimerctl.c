@@ -9,18 +9,16 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ctl.h"
 
 static const struct ctl_command *const commands[] = {
-	&ctl_sleep, &ctl_every, &ctl_stat, &ctl_list, &ctl_metrics, &ctl_idle,
+	&ctl_sleep, &ctl_stat, &ctl_list, &ctl_metrics, &ctl_idle,
 };
 
 const struct ctl_command *ctl_command;
 bool ctl_http;
-static bool sigpipe_ignored;	/* when we were started */
 
 /* The arguments and names in a message are any text. */
 static void complain(const char *format, va_list ap)
@@ -83,62 +81,6 @@ void ctl_flush(void)
 	failed = fflush(stdout);
 	if (failed || ferror(stdout))
 		ctl_die(CTL_FAILED, "cannot write to stdout: %s", strerror(errno ?: EIO));
-}
-
-/* Returns 0 if the command can be run, or CTL_NOT_EXECUTABLE or CTL_NOT_FOUND. */
-static int find_command(const char *name)
-{
-	const char *path = getenv("PATH") ?: "/bin:/usr/bin", *end;
-	int status = CTL_NOT_FOUND;
-	struct stat st;
-	char *file;
-
-	for (;; path = end + 1) {
-		end = strchrnul(path, ':');
-		if (strchr(name, '/'))
-			file = strdup(name);
-		else if (asprintf(&file, "%.*s%s%s", (int)(end - path), path,
-				  end == path ? "" : "/", name) < 0)
-			file = NULL;
-		if (!file)
-			ctl_die(CTL_FAILED, "out of memory");
-		if (!stat(file, &st)) {
-			status = CTL_NOT_EXECUTABLE;
-			if (S_ISREG(st.st_mode) && !access(file, X_OK))
-				status = 0;
-		}
-		free(file);
-		if (!status || !*end || strchr(name, '/'))
-			return status;
-	}
-}
-
-/* Exit if a command cannot be run: before the wait, not after it. */
-void ctl_check_command(char *const argv[])
-{
-	int status;
-
-	if (!*argv[0])
-		ctl_misuse("COMMAND: empty");
-	status = find_command(argv[0]);
-	if (status)
-		ctl_die(status, "%s: %s", argv[0], status == CTL_NOT_FOUND ?
-			"command not found" : "cannot be executed");
-}
-
-/* Become a command. If @stdout_is_ours, what it prints goes to stderr. */
-void ctl_exec(char *const argv[], bool stdout_is_ours)
-{
-	int error;
-
-	if (stdout_is_ours)
-		dup2(STDERR_FILENO, STDOUT_FILENO);
-	if (!sigpipe_ignored)
-		signal(SIGPIPE, SIG_DFL);
-	execvp(argv[0], argv);
-	error = errno;
-	ctl_die(error == ENOENT ? CTL_NOT_FOUND : CTL_NOT_EXECUTABLE, "%s: %s", argv[0],
-		strerror(error));
 }
 
 /* Exit because the rights are missing, and say what helps: root's or, if it is root, these. */
@@ -217,16 +159,13 @@ static void keep_places(void)
 int main(int argc, char *argv[])
 {
 	struct ctl_args args = { .argv = argv, .argc = argc };
-	struct sigaction old;
 	char *names = NULL;
 	const char *name;
 	size_t i;
 	int status;
 
 	keep_places();
-	/* For us a closed pipe is an error like others. Commands get SIGPIPE as it was. */
-	sigaction(SIGPIPE, NULL, &old);
-	sigpipe_ignored = old.sa_handler == SIG_IGN;
+	/* A closed pipe is an error like others. */
 	signal(SIGPIPE, SIG_IGN);
 	if (argc < 2)
 		ctl_misuse("COMMAND: missing");

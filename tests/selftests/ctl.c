@@ -264,71 +264,6 @@ static double must_json_number(const char *text, const char *key)
 	return strtod(at, NULL);
 }
 
-/* Each invalid argument is named in the message, and nothing is done. tests/tools has others. */
-TEST(usage)
-{
-	static const struct {
-		const char *args[8];
-		const char *named;	/* named in the message */
-	} cases[] = {
-		{ { "sleep" }, "DURATION: missing" },
-		{ { "sleep", "" }, "DURATION: empty" },
-		{ { "sleep", "x" }, "'x'" },
-		{ { "sleep", "1x" }, "'x' in '1x'" },
-		{ { "sleep", "1", "1S" }, "'S' in '1S'" },
-		{ { "sleep", "." }, "'.'" },
-		{ { "sleep", "1..2s" }, "'1..2s'" },
-		{ { "sleep", "1.2.3" }, "'1.2.3'" },
-		{ { "sleep", "s" }, "'s'" },
-		{ { "sleep", " 1" }, "' 1'" },
-		{ { "sleep", "1 s" }, "' s'" },
-		{ { "sleep", "1h30" }, "no unit at the end of '1h30'" },
-		{ { "sleep", "30 1h" }, "' '" },
-		{ { "sleep", "-1" }, "'-1'" },
-		{ { "sleep", "1e3" }, "'e'" },
-		{ { "sleep", "1152921505" }, "36 years: '1152921505'" },
-		{ { "sleep", "99999999999999999999999999999999999999999d" }, "36 years" },
-		{ { "sleep", "1152921504s", "1s" }, "'1s'" },
-		{ { "sleep", "--json", "1" }, "'--json'" },
-		{ { "sleep", "-x", "1" }, "'-x'" },
-		{ { "every" }, "DURATION: missing" },
-		{ { "every", "--json=1", "1ms" }, "--json: takes no value: '--json=1'" },
-		{ { "every", "1ms", "--", "" }, "COMMAND: empty" },
-		{ { "every", "0" }, "0: '0'" },
-		{ { "every", "1s", "--" }, "COMMAND: missing" },
-		{ { "every", "1s", "--count=0" }, "--count: must be from 1" },
-		{ { "every", "1s", "--count=" }, "''" },
-		{ { "every", "1s", "--count=18446744073709551616" }, "18446744073709551616" },
-		{ { "every", "--misfire-after=x", "1s" }, "--misfire-after: not a duration: 'x'" },
-		{ { "every", "--misfire-after=0", "1s" }, "--misfire-after: too short: '0'" },
-		{ { "stat", "--pid", "0" }, "--pid: must be from 1" },
-		{ { "stat", "--pid=2147483648" }, "2147483648" },
-		{ { "stat", "--contexts" }, "'--contexts'" },
-	};
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		run(NULL, -1, cases[i].args);
-		ASSERT_EQ(2, result.status) {
-			TH_LOG("case %u, '%s': err '%s'", i, cases[i].named, result.err);
-		}
-		EXPECT_QUIET(result.out);
-		EXPECT_IN(result.err, cases[i].named);
-		EXPECT_IN(result.err, " --help'.\n");
-		EXPECT_EQ(0, strncmp(result.err, "hwtimerctl", 10));
-	}
-}
-
-/* A period is at least a tick. */
-TEST(usage_ticks)
-{
-	EXPECT_FAILURE(2, "1048575ns", "every", "1048575ns", "--count=1");
-	EXPECT_IN(result.err, "tick");
-	EXPECT_FAILURE(2, "--misfire-after", "every", "1s", "--count=1", "--misfire-after",
-		       "1048575ns");
-	EXPECT_RUN(0, "every", "1048576ns", "--count=1", "--misfire-after", "1048576ns");
-}
-
 static void hide_debugfs(void)
 {
 	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
@@ -367,11 +302,7 @@ static void service(void)
 		die("no ambient capability: %s", strerror(errno));
 }
 
-/* What waits works without the device, and what shows wheels does not: see also tests/tools. */
-static const char *const waiting[][5] = {
-	{ "sleep", "1ms" }, { "every", "10ms", "--count=1", "true" },
-};
-
+/* "sleep" works without the device, and what shows wheels does not: see also tests/tools. */
 static const char *const showing[][5] = {
 	{ "stat", REMOTE }, { "metrics" },
 };
@@ -403,10 +334,8 @@ TEST_F(wheel, no_rights)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(waiting); i++) {
-		run(other_user, -1, waiting[i]);
-		EXPECT_STATUS(0);
-	}
+	RUN_AS(other_user, "sleep", "1ms");
+	EXPECT_STATUS(0);
 	for (i = 0; i < ARRAY_SIZE(showing); i++) {
 		run(other_user, -1, showing[i]);
 		EXPECT_STATUS(4);
@@ -456,7 +385,7 @@ TEST_F(wheel, stdout_fails)
 {
 	static const char *const writing[][6] = {
 		{ "--help" }, { "--version" }, { "list", "--help" }, { "stat" },
-		{ "stat", "--json" }, { "every", "10ms", "--json", "true" }, { "every", "10ms" },
+		{ "stat", "--json" },
 	};
 	int outs[3], ends[2];
 	unsigned int i, k;
@@ -476,15 +405,10 @@ TEST_F(wheel, stdout_fails)
 			}
 			EXPECT_IN(result.err, "cannot write to stdout: ");
 		}
-		for (i = 0; i < ARRAY_SIZE(waiting); i++) {
-			run(NULL, outs[k], waiting[i]);
-			EXPECT_STATUS(0);
-			EXPECT_QUIET(result.err);
-		}
+		RUN_TO(outs[k], "sleep", "1ms");
+		EXPECT_STATUS(0);
+		EXPECT_QUIET(result.err);
 	}
-	/* hwtimerctl ignores SIGPIPE, but its command does not inherit that. */
-	RUN_TO(ends[1], "every", "10ms", "--count=1", "sh", "-c", "echo x; echo x; :");
-	EXPECT_IN(result.err, "1 of 1 runs failed");
 	close(outs[0]);
 	close(ends[1]);
 }
@@ -544,162 +468,6 @@ TEST(set_back)
 	EXPECT_STATUS(0);
 	EXPECT_LE(2 * NSEC_PER_SEC, result.ended - result.began);
 	EXPECT_GT(FAR, result.ended - result.began);
-}
-
-TEST(every_lines)
-{
-	unsigned int i;
-	double came = 0;
-
-	EXPECT_RUN(0, "every", "50ms", "--count", "3");
-	EXPECT_EQ(3, count_lines(result.out));
-	EXPECT_IN(result.out, "run 3, ");
-	EXPECT_LE(150 * NSEC_PER_MSEC, result.ended - result.began);
-
-	EXPECT_RUN(0, "every", "--json", "50ms", "--count=5");
-	ASSERT_EQ(5, count_lines(result.out));
-	for (i = 0; i < 5; i++) {
-		const char *line = line_of(result.out, i);
-
-		EXPECT_EQ(i + 1, must_json_number(line, "run"));
-		EXPECT_TRUE(json_is(line, "status", "null"));
-		EXPECT_TRUE(json_is(line, "ran_ns", "null"));
-		EXPECT_LE(0, must_json_number(line, "late_ns"));
-		came += 1 + must_json_number(line, "overruns");
-	}
-	/* No drift: all deadlines were on time, and none early. */
-	EXPECT_LE(came * 50 * NSEC_PER_MSEC, result.ended - result.began);
-	EXPECT_RUN(0, "every", "1h", "--now", "--count=1");
-	EXPECT_EQ(1, count_lines(result.out));
-}
-
-/* A command that takes 3.5 periods. */
-#define SLOW	"echo \"$HWTIMER_OVERRUNS\"; exec \"$0\" sleep 350ms"
-
-FIXTURE(every)
-{
-};
-
-FIXTURE_VARIANT(every)
-{
-	const char *policy, *after;
-	/* for each run but the first */
-	unsigned int min_overruns, max_overruns;
-	__u64 min_late, max_late;	/* min_late grows by its value with each run */
-};
-
-FIXTURE_SETUP(every)
-{
-}
-
-FIXTURE_TEARDOWN(every)
-{
-}
-
-/* Runs at 100, 450, 800 ms (or later): one for 100; one for 200, 300 and 400; one for 500 ... */
-FIXTURE_VARIANT_ADD(every, once) { "once", "100ms", 2, UINT_MAX, 0, FAR };
-/* Runs at 100, 500, 900 ms: for 100; for 500, after 200, 300 and 400 were skipped; for 900 ... */
-FIXTURE_VARIANT_ADD(every, skip) { "skip", "100ms", 3, UINT_MAX, 0, 100 * NSEC_PER_MSEC };
-/* Runs for 100, 200, 300, 400 ms, each late by 250 ms more than the one before. */
-FIXTURE_VARIANT_ADD(every, make_up) { "make-up", "100ms", 0, 0, 250 * NSEC_PER_MSEC, FAR };
-/* With this bound, nothing is a misfire. */
-FIXTURE_VARIANT_ADD(every, patient) { "skip", "1h", 0, 0, 250 * NSEC_PER_MSEC, FAR };
-
-TEST_F(every, slow_command)
-{
-	unsigned int i, overruns;
-	const char *line;
-	double came = 0;
-
-	RUN("every", "100ms", "--misfire", variant->policy, "--misfire-after", variant->after,
-	    "--count=4", "--json", "--", "sh", "-c", SLOW, CTL);
-	EXPECT_STATUS(0);
-	ASSERT_EQ(4, count_lines(result.out));
-	ASSERT_EQ(4, count_lines(result.err));
-	for (i = 0; i < 4; i++) {
-		line = line_of(result.out, i);
-		overruns = must_json_number(line, "overruns");
-		came += 1 + overruns;
-		EXPECT_EQ(i + 1, must_json_number(line, "run"));
-		EXPECT_EQ(0, must_json_number(line, "status"));
-		EXPECT_LE(350 * NSEC_PER_MSEC, must_json_number(line, "ran_ns"));
-		EXPECT_LE(i * variant->min_late, must_json_number(line, "late_ns"));
-		EXPECT_GE(variant->max_late, must_json_number(line, "late_ns"));
-		if (i) {
-			EXPECT_LE(variant->min_overruns, overruns);
-			EXPECT_GE(variant->max_overruns, overruns);
-		}
-		EXPECT_EQ(overruns, atoi(line_of(result.err, i)));
-	}
-	EXPECT_LE((came * 100 + 350) * NSEC_PER_MSEC, result.ended - result.began);
-	EXPECT_LE(1500 * NSEC_PER_MSEC, result.ended - result.began);
-}
-
-TEST(every_status)
-{
-	EXPECT_FAILURE(1, "sh: 3 of 3 runs failed",
-		       "every", "10ms", "--count=3", "sh", "-c", "exit 7");
-	EXPECT_RUN(1, "every", "10ms", "--count=1", "--json", "--", "sh", "-c", "exit 7");
-	EXPECT_EQ(7, must_json_number(result.out, "status"));
-	EXPECT_RUN(1, "every", "10ms", "--count=1", "--json", "--", "sh", "-c", "kill -9 $$");
-	EXPECT_EQ(128 + SIGKILL, must_json_number(result.out, "status"));
-	EXPECT_RUN(0, "every", "10ms", "--count=2", "echo", "--count=5", "--");
-	EXPECT_STREQ("--count=5 --\n--count=5 --\n", result.out);
-	/* A missing command is found before the wait. */
-	EXPECT_FAILURE(127, "nosuchcommand", "every", "1h", "nosuchcommand");
-	EXPECT_RUN(127, "every", "1h", "/nonexistent/command");
-	EXPECT_RUN(126, "every", "1h", "/proc/version");
-	EXPECT_RUN(126, "every", "1h", "/tmp");
-}
-
-/* A loop that only a trap ends. */
-#define STAY	"echo up >&2; while :; do sleep 0.05; done"
-
-static void ignore_hangup(void)
-{
-	signal(SIGHUP, SIG_IGN);
-	signal(SIGCHLD, SIG_IGN);	/* as some parent processes have it */
-}
-
-TEST(every_signals)
-{
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(signals); i++) {
-		/* Between two runs. */
-		start_run(&result, NULL, -1, ARGS("every", "1h", "--now"));
-		read_until(&result, result.out, "\n");
-		kill_run(signals[i]);
-		EXPECT_STATUS(128 + signals[i]);
-		EXPECT_EQ(1, count_lines(result.out));
-		/* During a run: the command is ended as well, or its stderr would stay open. */
-		start_run(&result, NULL, -1,
-			  ARGS("every", "1h", "--now", "--json", "sh", "-c",
-			       "trap 'echo bye >&2; exit 3' INT TERM HUP QUIT;" STAY));
-		read_until(&result, result.err, "up\n");
-		kill_run(signals[i]);
-		EXPECT_STATUS(128 + signals[i]);
-		EXPECT_IN(result.err, "bye");
-		EXPECT_EQ(3, must_json_number(result.out, "status"));
-	}
-	/* The command ignores the first signal; the second one kills it. */
-	start_run(&result, NULL, -1,
-		  ARGS("every", "1h", "--now", "--json", "sh", "-c",
-		       "trap '' INT; trap 'echo no >&2' TERM;" STAY));
-	read_until(&result, result.err, "up\n");
-	kill(result.pid, SIGTERM);
-	read_until(&result, result.err, "no\n");
-	kill_run(SIGINT);
-	EXPECT_STATUS(128 + SIGTERM);
-	EXPECT_EQ(128 + SIGKILL, must_json_number(result.out, "status"));
-	/* A signal ignored at the start stays ignored. */
-	start_run(&result, ignore_hangup, -1,
-		  ARGS("every", "20ms", "--count=5", "sh", "-c", "echo x"));
-	read_until(&result, result.out, "\n");
-	kill_run(SIGHUP);
-	EXPECT_STATUS(0);
-	EXPECT_EQ(5, count_lines(result.out));
 }
 
 static void must_schedule_two(int fd)
