@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * Code that the examples share: time, limits, samples and their quantiles.
+ * Code that idle_echo and idle_load share: time, limits, samples and their quantiles.
  */
 #ifndef IDLE_COMMON_H
 #define IDLE_COMMON_H

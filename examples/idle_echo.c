@@ -20,16 +20,22 @@
  * this, and at the end it compares its counters, to find timeouts that expired twice or never.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include "echo_common.h"
+#include <libhwtimer.h>
+
 #include "options.h"
 
+#define BACKLOG		4096
 #define EVENTS		256
 
 /* epoll_data of other descriptors than connections, whose generations begin at 1 */
@@ -59,8 +65,10 @@ static struct {
 	__u64 system_calls;			/* of the library */
 } counts;
 
+static struct hwtimer *timers;
 static struct hwtimer_stats stats;
 static struct samples lateness;
+static __u64 wrong_books;
 static struct conn *conns;
 static __u32 max_conns = 100000, free_conn, live_conns, used_conns;
 static __s64 idle_ns = 30000 * NS_PER_MS;
@@ -89,6 +97,15 @@ int __wrap_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *most, cons
 {
 	counts.system_calls++;
 	return __real_ppoll(fds, n, most, mask);
+}
+
+/* Exit if a call of the library failed that must not fail. */
+static void must(int ret, const char *what)
+{
+	if (ret < 0) {
+		errno = -ret;
+		err(1, "%s", what);
+	}
 }
 
 static __u64 conn_key(const struct conn *c)
@@ -343,6 +360,15 @@ static void serve(void)
 	}
 }
 
+/* Count an error unless the counters @one and @other, described by @what, are equal. */
+static void check(const char *what, __u64 one, __u64 other)
+{
+	if (one == other)
+		return;
+	warnx("%s: %llu and %llu", what, one, other);
+	wrong_books++;
+}
+
 /* End all timeouts, and compare the counters. */
 static void end_timeouts(void)
 {
@@ -364,6 +390,11 @@ static void end_timeouts(void)
 	}
 	check("timeouts scheduled, and ended one way or another", counts.armed,
 	      counts.cancelled + counts.expired + counts.handed_back + counts.lost);
+}
+
+static void write_count(FILE *f, const char *key, __u64 value)
+{
+	fprintf(f, "%s %llu\n", key, value);
 }
 
 static void write_stats(const char *name)
@@ -395,6 +426,28 @@ static void write_stats(const char *name)
 	sort_samples(&lateness);
 	write_samples(f, "late", &lateness);
 	close_stats(f, name);
+}
+
+/* Listen on the loopback interface, and print the port; @port 0: any free port. */
+static int open_listener(int port)
+{
+	struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	socklen_t len = sizeof(address);
+	int one = 1, fd;
+
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		err(1, "socket");
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, BACKLOG))
+		err(1, "port %d", port);
+	if (getsockname(fd, (struct sockaddr *)&address, &len))
+		err(1, "getsockname");
+	printf("port %d\n", ntohs(address.sin_port));
+	return fd;
 }
 
 static int open_signals(void)
@@ -448,7 +501,7 @@ int main(int argc, char **argv)
 		err(1, "no memory for %u connections", max_conns);
 
 	timer_options.timeouts = max_conns;
-	timers = open_timers(&timer_options);
+	must(hwtimer_open(&timers, &timer_options), "hwtimer_open");
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll_fd < 0)
 		err(1, "epoll_create1");
