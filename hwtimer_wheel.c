@@ -57,7 +57,7 @@
 #include <kunit/visibility.h>
 #endif
 
-#include "hwtimer_wheel.h"
+#include "core/hwtimer_wheel.h"
 
 static unsigned int level_slots(const struct wheel_level *l)
 {

@@ -20,7 +20,7 @@
 #include <asm/local.h>
 
 #include "hwtimer_types.h"
-#include "../hwtimer_wheel.h"
+#include "hwtimer_wheel.h"
 #include "hwtimer_places.h"
 
 /* Returned by queue_prepare_sleep(): sleep until the next kick. */

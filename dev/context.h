@@ -14,7 +14,7 @@
 #include <linux/uidgid.h>
 #include <linux/wait.h>
 
-#include "../hwtimer_wheel.h"
+#include "../core/hwtimer_wheel.h"
 #include "../uapi/linux/hwtimer.h"
 
 /* So many timeouts are looked at in a slice, half of them because they were pushed. */

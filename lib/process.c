@@ -25,8 +25,8 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
-#define HWTIMER_WHEEL_SHIM	"core/hwtimer_wheel_shim.h"
-#include "../hwtimer_wheel.h"
+#define HWTIMER_WHEEL_SHIM	"hwtimer_wheel_shim.h"
+#include "../core/hwtimer_wheel.h"
 #include "process.h"
 
 /* As in dev/context.c. */

@@ -2,5 +2,5 @@
 /*
  * libhwtimer: the wheel of the module, for process.c.
  */
-#define HWTIMER_WHEEL_SHIM	"core/hwtimer_wheel_shim.h"
+#define HWTIMER_WHEEL_SHIM	"hwtimer_wheel_shim.h"
 #include "../hwtimer_wheel.c"

@@ -12,7 +12,7 @@ LIBRARY = TOP / "lib"
 setup(version=VERSION, py_modules=["hwtimer"], ext_modules=[Extension(
     "_hwtimer",
     ["_hwtimer.c", *map(str, sorted(LIBRARY.glob("*.c")))],
-    depends=[str(path) for pattern in ("lib/*.h", "hwtimer_wheel.*", "core/*_shim.h",
+    depends=[str(path) for pattern in ("lib/*.h", "hwtimer_wheel.c", "core/hwtimer_wheel*.h",
                                        "uapi/linux/hwtimer.h") for path in TOP.glob(pattern)],
     include_dirs=[str(LIBRARY), str(TOP / "uapi")],
     libraries=["m"],

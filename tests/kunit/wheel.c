@@ -5,7 +5,7 @@
  */
 #include <kunit/test.h>
 
-#include "../../hwtimer_wheel.h"
+#include "../../core/hwtimer_wheel.h"
 
 #define ITEMS	300
 

@@ -10,7 +10,7 @@
 #define HWTIMER_WHEEL_H
 
 #ifdef HWTIMER_WHEEL_SHIM
-/* For programs: a header with what is used of the kernel here, such as core/hwtimer_wheel_shim.h */
+/* For programs: a header with what is used of the kernel here, such as hwtimer_wheel_shim.h */
 #include HWTIMER_WHEEL_SHIM
 #else
 #include <linux/list.h>
