@@ -71,28 +71,6 @@ static void ready(int fd, unsigned int n)
 		poll_in(fd, 0);
 }
 
-TEST_F(calls, relative)
-{
-	static const __u64 delays[] = {
-		0, 1, 999999, 1048575, 1048576, 1048577, 3999999, 20 * NSEC_PER_MSEC,
-		33 * NSEC_PER_MSEC, 150 * NSEC_PER_MSEC,
-	};
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(delays); i++) {
-		__u64 before = now_ns(), id = must_schedule(self->fd, delays[i], 1000 + i);
-		__u64 after = now_ns();
-		struct hwtimer_record r;
-
-		ASSERT_EQ(1, calls_read(self->fd, &r, 1));
-		EXPECT_EQ(id, r.id);
-		EXPECT_EQ(1000 + i, r.user_data);
-		EXPECT_LE(before + delays[i], r.deadline_ns);
-		EXPECT_GE(after + delays[i], r.deadline_ns);
-		EXPECT_LE(r.deadline_ns, r.taken_ns);
-	}
-}
-
 /* Deadlines and data come back as they were given, by SCHEDULE or by TOUCH. */
 TEST_F(calls, absolute)
 {
@@ -175,27 +153,6 @@ TEST_F(calls, invented_ids)
 			refuses_id(_metadata, self->fd, other);
 	}
 	EXPECT_EQ(0, calls_cancel(self->fd, id));
-}
-
-/* Ids are valid in their own context only. */
-TEST_F(calls, ids_of_another)
-{
-	int other = must_open(0), i;
-	__u64 ids[16], theirs;
-
-	for (i = 0; i < 16; i++)
-		ids[i] = must_schedule(self->fd, FAR, i);
-	theirs = must_schedule(other, FAR, 100);
-	ASSERT_EQ(0, calls_cancel(other, theirs));
-	for (i = 0; i < 16; i++)
-		refuses_id(_metadata, other, ids[i]);
-	/* Even if both contexts use the same ids, these are different timeouts. */
-	must_schedule(other, FAR, 100);
-	for (i = 0; i < 16; i++)
-		calls_cancel(other, ids[i]);
-	EXPECT_EQ(16, must_stats(self->fd).pending);
-	close(other);
-	EXPECT_EQ(16, must_stats(self->fd).pending);
 }
 
 /* What is due and was not read can still be cancelled and moved. */

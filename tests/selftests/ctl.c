@@ -364,22 +364,6 @@ TEST_F(wheel, no_rights)
 		  "hwtimer_wheel_pending{wheel=\"" REMOTE "\",module=\"" REMOTE "\"} 0\n");
 }
 
-TEST(no_debugfs)
-{
-	const char *there = "'nosuch' (there are: " REMOTE ")";
-	unsigned int i;
-
-	ASSERT_EQ(0, load(REMOTE, ""));
-	for (i = 0; i < ARRAY_SIZE(showing); i++) {
-		run(hide_debugfs, -1, showing[i]);
-		EXPECT_STATUS(0);
-		EXPECT_QUIET(result.err);
-	}
-	/* If one of two is missing, nothing is printed. */
-	EXPECT_FAILURE(1, there, "stat", REMOTE, "nosuch");
-	ASSERT_EQ(0, unload(REMOTE));
-}
-
 /* A stdout that cannot be written is an error, unless nothing is to be written. */
 TEST_F(wheel, stdout_fails)
 {
@@ -413,45 +397,20 @@ TEST_F(wheel, stdout_fails)
 	close(ends[1]);
 }
 
-/* Never early, and durations add up. */
+/* The longest duration, on the device. tests/tools has others. */
 TEST(sleeps)
 {
-	static const struct { const char *args[6]; __u64 ns; } cases[] = {
-		{ { "sleep", "0" }, 0 }, { { "sleep", "1ns" }, 1 },
-		{ { "sleep", "0.0000000001" }, 1 },
-		{ { "sleep", "50ms" }, 50 * NSEC_PER_MSEC },
-		{ { "sleep", "0.05" }, 50 * NSEC_PER_MSEC },
-		{ { "sleep", ".05s" }, 50 * NSEC_PER_MSEC },
-		{ { "sleep", "50000us" }, 50 * NSEC_PER_MSEC },
-		{ { "sleep", "20ms", "30ms", "0" }, 50 * NSEC_PER_MSEC },
-		{ { "sleep", "0h0m0.04s10ms" }, 50 * NSEC_PER_MSEC },
-		{ { "sleep", "--", "0d0min50ms" }, 50 * NSEC_PER_MSEC },
-		{ { "sleep", "1.2s" }, 1200 * NSEC_PER_MSEC },
-		{ { "sleep", "0.0005m" }, 30 * NSEC_PER_MSEC },
-		{ { "sleep", "0.0000125h" }, 45 * NSEC_PER_MSEC },
-	};
 	static struct run other;
-	unsigned int i;
 	char pid[32];
 
-	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		run(NULL, -1, cases[i].args);
-		EXPECT_STATUS(0);
-		EXPECT_QUIET(result.out);
-		EXPECT_QUIET(result.err);
-		EXPECT_LE(cases[i].ns, result.ended - result.began);
-	}
-	/* The longest duration; a nanosecond more is refused. */
 	start_run(&result, NULL, -1, ARGS("sleep", "1152921504.606846975"));
 	eventually(sleeps_in(result.pid, SYS_ppoll));
-	/* It is on the device. */
 	snprintf(pid, sizeof(pid), "%d", result.pid);
 	start_run(&other, NULL, -1, ARGS("stat", "--json", "--pid", pid));
 	end_run(&other);
 	EXPECT_TRUE(json_is(other.out, "kind", "\"table\""));
 	kill_run(SIGINT);
 	EXPECT_STATUS(128 + SIGINT);
-	EXPECT_RUN(2, "sleep", "1152921504.606846976");
 }
 
 /* The time of day is set while "sleep" waits. */
@@ -576,31 +535,7 @@ TEST_F(wheel, contexts)
 	EXPECT_FAILURE(1, "has no context (processes with contexts: none", "stat", "-p", pid);
 }
 
-/* List the pending timeouts of a process. */
-TEST_F(wheel, list)
-{
-	int fd = must_context();
-	char pid[32];
-
-	snprintf(pid, sizeof(pid), "%d", getpid());
-	EXPECT_RUN(0, "list", "-p", pid);
-	EXPECT_QUIET(result.err);
-	EXPECT_EQ(3, count_lines(result.out));
-	EXPECT_IN(result.out, "0xabc ");
-	EXPECT_IN(result.out, "0xdef ");
-	EXPECT_IN(result.out, "  in 3");
-	EXPECT_RUN(0, "list", "--json", "--pid", pid);
-	EXPECT_EQ(2, count_lines(result.out));
-	EXPECT_IN(result.out, "\"user_data\": 2748,");
-	EXPECT_IN(result.out, "\"due_ns\": 3");
-	EXPECT_RUN(0, "list");
-	EXPECT_EQ(3, count_lines(result.out));
-	close(fd);
-	EXPECT_FAILURE(1, "has no context", "list", "--pid", pid);
-	EXPECT_FAILURE(1, "no process of yours has a context", "list");
-}
-
-/* More than one LIST returns; periodic, overdue, and never. */
+/* The pending timeouts of a process: periodic, overdue, never; and more than one LIST returns. */
 TEST_F(wheel, list_more)
 {
 	struct hwtimer_schedule s = { .time = HWTIMER_NEVER };
@@ -616,7 +551,10 @@ TEST_F(wheel, list_more)
 	s = (struct hwtimer_schedule){ .time = now_ns() };
 	ASSERT_EQ(0, ioctl(fd, HWTIMER_IOC_SCHEDULE, &s));
 	EXPECT_RUN(0, "list", "-p", pid);
+	EXPECT_QUIET(result.err);
 	EXPECT_EQ(6, count_lines(result.out));
+	EXPECT_IN(result.out, "0xabc ");
+	EXPECT_IN(result.out, "0xdef ");
 	EXPECT_IN(result.out, "  in 3600 s, every 1800 s\n");
 	EXPECT_IN(result.out, "  never\n");
 	EXPECT_IN(result.out, "  overdue by ");
@@ -625,12 +563,17 @@ TEST_F(wheel, list_more)
 	EXPECT_IN(result.out, "\"period_ns\": 1800000000000");
 	EXPECT_IN(result.out, "\"due_ns\": null");
 	EXPECT_IN(result.out, "\"due_ns\": -");
+	EXPECT_IN(result.out, "\"user_data\": 2748,");
+	EXPECT_RUN(0, "list");
+	EXPECT_EQ(6, count_lines(result.out));
 	s = (struct hwtimer_schedule){ .time = FAR, .flags = HWTIMER_RELATIVE };
 	for (i = 0; i < 1100; i++)
 		ASSERT_EQ(0, ioctl(fd, HWTIMER_IOC_SCHEDULE, &s));
 	EXPECT_RUN(0, "list", "-p", pid);
 	EXPECT_EQ(1106, count_lines(result.out));
 	close(fd);
+	EXPECT_FAILURE(1, "has no context", "list", "--pid", pid);
+	EXPECT_FAILURE(1, "no process of yours has a context", "list");
 }
 
 /* The two contexts of a process: four timeouts, due in an hour. */
@@ -669,24 +612,6 @@ TEST(list_in_time_namespace)
 	list_two(test);
 	close(here);
 	close(ahead);
-}
-
-#define LABELS	"{wheel=\"" REMOTE "\",module=\"" REMOTE "\""
-
-TEST_F(wheel, metrics)
-{
-	const char *count = "\nhwtimer_wheel_lateness_seconds_count" LABELS "} 20\n";
-
-	fill();
-	EXPECT_RUN(0, "metrics");
-	EXPECT_QUIET(result.err);
-	EXPECT_IN(result.out, "# TYPE hwtimer_wheel_armed_total counter\n");
-	EXPECT_IN(result.out, "\nhwtimer_wheel_pending" LABELS "} 5\n");
-	EXPECT_IN(result.out, "\nhwtimer_wheel_expired_total" LABELS "} 20\n");
-	EXPECT_IN(result.out,
-		  "\nhwtimer_wheel_lateness_seconds_bucket" LABELS ",le=\"+Inf\"} 20\n");
-	EXPECT_IN(result.out, count);
-	EXPECT_RUN(2, "metrics", REMOTE);
 }
 
 /* The module of "idle". tests/tools has its wrong arguments. */

@@ -882,6 +882,7 @@ TEST_F(handle, periodic_errors)
 /* What the kernel holds already needs no system call. */
 TEST_F(device, needs_no_kernel)
 {
+	struct hwtimer_table *head = must_map(self->h);
 	struct hwtimer_stats before;
 	hwtimer_id id;
 	unsigned int i;
@@ -896,6 +897,7 @@ TEST_F(device, needs_no_kernel)
 	}
 	ASSERT_EQ(before.runs, stats(self->h).runs);
 	ASSERT_EQ(before.looks, stats(self->h).looks);
+	ASSERT_EQ(HWTIMER_LINK_END, table_load(&head->pushed));
 }
 
 TEST_F(handle, up_to_the_limit)

@@ -7,7 +7,6 @@
 #include "calls.h"
 
 #define MODULE		"hwtimer"
-#define EXAMPLE		"leases_module"
 #define FORGET		"hwtimer_forget"
 
 static bool loaded(const char *name)
@@ -46,9 +45,6 @@ FIXTURE_SETUP(module)
 
 FIXTURE_TEARDOWN(module)
 {
-	if (loaded(EXAMPLE)) {
-		EXPECT_EQ(0, unload(EXAMPLE));
-	}
 	if (!loaded(MODULE)) {
 		EXPECT_EQ(0, load(MODULE, ""));
 	}
@@ -183,16 +179,6 @@ TEST_F(module, close_and_unload)
 	atomic_store(&busy, false);
 	for (i = 0; i < 2; i++)
 		pthread_join(burners[i], NULL);
-}
-
-/* The module that has a wheel of its own holds a reference to hwtimer. */
-TEST_F(module, example_holds_the_module)
-{
-	ASSERT_EQ(0, load(EXAMPLE, ""));
-	EXPECT_LT(0, module_references());
-	EXPECT_EQ(-EWOULDBLOCK, unload(MODULE));
-	EXPECT_EQ(0, unload(EXAMPLE));
-	EXPECT_EQ(0, unload(MODULE));
 }
 
 TEST_HARNESS_MAIN

@@ -100,32 +100,9 @@ TEST_F(table, expires_once)
 	ASSERT_EQ(0, must_stats(self->t.fd).pending);
 	/* Now the kernel expects nothing, and has to be told. */
 	ASSERT_EQ(0, arm(&self->t, 5, 10 * NSEC_PER_MSEC, 78));
+	ASSERT_EQ(-ENOENT, table_cancel(&self->t, 5, 77));
+	ASSERT_EQ(-ENOENT, touch(&self->t, 5, FAR, 77));
 	ASSERT_EQ(78, take(&self->t, &i) & TABLE_ARMING);
-}
-
-TEST_F(table, cancelled_and_moved)
-{
-	struct table *t = &self->t;
-	__u32 i;
-
-	ASSERT_EQ(0, arm(t, 0, 10 * NSEC_PER_MSEC, 1));
-	ASSERT_EQ(0, arm(t, 1, 20 * NSEC_PER_MSEC, 1));
-	ASSERT_EQ(0, arm(t, 2, FAR, 1));
-	ASSERT_EQ(0, arm(t, 3, 50 * NSEC_PER_MSEC, 1));
-	ASSERT_EQ(0, table_cancel(t, 0, 1));
-	ASSERT_EQ(-ENOENT, table_cancel(t, 0, 1));
-	ASSERT_EQ(-ENOENT, table_cancel(t, 1, 2));
-	ASSERT_EQ(-ENOENT, touch(t, 1, 0, 2));
-	ASSERT_EQ(0, touch(t, 1, FAR, 1));
-	take(t, &i);
-	ASSERT_EQ(3, i);
-	/* Earlier than the kernel would look: it is told. */
-	ASSERT_EQ(0, touch(t, 2, 0, 1));
-	take(t, &i);
-	ASSERT_EQ(2, i);
-	ASSERT_EQ(0, touch(t, 1, 10 * NSEC_PER_MSEC, 1));
-	take(t, &i);
-	ASSERT_EQ(1, i);
 }
 
 /* A reader who is late gets what is due in the order of ticks all the same. */
@@ -162,26 +139,6 @@ TEST_F(table, moved_while_filed)
 		take(t, &i);
 		ASSERT_TRUE(n == 10 ? i == 10 : i < 10);
 	}
-}
-
-/* A timeout that the kernel holds is armed, moved and cancelled by stores alone. */
-TEST_F(table, needs_no_kernel)
-{
-	struct table *t = &self->t;
-	struct hwtimer_stats before;
-	__u32 i;
-
-	ASSERT_EQ(0, arm(t, 0, FAR, 1));
-	ASSERT_EQ(0, table_enter(t));
-	before = must_stats(t->fd);
-	for (i = 2; i < 10000; i++) {
-		ASSERT_EQ(0, table_cancel(t, 0, i - 1));
-		ASSERT_EQ(0, arm(t, 0, FAR + i * NSEC_PER_MSEC, i));
-		ASSERT_EQ(0, touch(t, 0, FAR + 2 * i * NSEC_PER_MSEC, i));
-	}
-	ASSERT_EQ(before.runs, must_stats(t->fd).runs);
-	ASSERT_EQ(before.looks, must_stats(t->fd).looks);
-	ASSERT_EQ(HWTIMER_LINK_END, t->head->pushed);
 }
 
 /* The kernel is asked to look again at a tick earlier, and for nothing less. */
@@ -468,32 +425,6 @@ TEST_F(table, stop)
 	ASSERT_EQ(-ESHUTDOWN, arm(t, 3, 0, 1));
 	ASSERT_EQ(0, t->slot[3].word);
 	ASSERT_EQ(-ESHUTDOWN, hwt_ioctl(t->fd, HWTIMER_IOC_GROW, &grow));
-}
-
-static void not_mapped(int sig)
-{
-	_exit(sig);
-}
-
-/* A child does not have the table, and its calls harm nobody. */
-TEST_F(table, fork)
-{
-	struct table *t = &self->t;
-	int status;
-	pid_t pid;
-	__u32 i;
-
-	ASSERT_EQ(0, arm(t, 1, 30 * NSEC_PER_MSEC, 1));
-	pid = fork();
-	if (!pid) {
-		signal(SIGSEGV, not_mapped);
-		poll_in(t->fd, 100);
-		_exit(!t->head->slots);
-	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(SIGSEGV << 8, status);
-	take(t, &i);
-	ASSERT_EQ(1, i);
 }
 
 /* Another process arms, this one waits: by descriptor alone, through the table. */

@@ -920,22 +920,6 @@ out:
 	free(r);
 }
 
-/* The descriptor is closed while a read is pending: the context lives until the read ends. */
-TEST_F(uring, close_during_read)
-{
-	struct hwtimer_record r = { };
-	struct io_uring_sqe sqe = sqe_read(&self->c, variant->flags, &r);
-
-	submit(&self->ring, &sqe);
-	arm(&self->c, 3, 20 * NSEC_PER_MSEC);
-	/* With IORING_SETUP_SQPOLL, it may not have been taken yet. */
-	until(atomic_load(RING(&self->ring, __u32, self->ring.params.sq_off.head)) == 1);
-	context_close(&self->c);
-	context_open(&self->c, false, 256, 0);
-	ASSERT_EQ(sizeof(r), result(&self->ring));
-	EXPECT_EQ(3, record_taken(&self->c, &r));
-}
-
 /* Does a worker of io_uring sleep? It has begun its work then. */
 static bool worker_sleeps(void)
 {

@@ -159,6 +159,10 @@ PLAIN = [
         "events")),
     ("sleep 1ms", 0, None, None),
 ]
+# What is slept for, and the seconds that it takes at least.
+SLEPT = [("0", 0), ("1ns", 1e-9), ("0.0000000001", 1e-9), ("50ms", .05), ("0.05", .05), (".05s", .05),
+         ("50000us", .05), ("20ms 30ms 0", .05), ("0h0m0.04s10ms", .05), ("-- 0d0min50ms", .05),
+         ("1.2s", 1.2), ("0.0005m", .03), ("0.0000125h", .045)]
 # With these wheels.
 FAKED = [
     ("stat", 0, 'wheel o"d\\x1bd\\xe4\n', ""), ("stat", 0, "late: 94 expiries", ""),
@@ -257,6 +261,10 @@ def main():
         with open("share/man/man1/hwtimerctl.1", encoding="utf-8") as file:
             page = file.read().replace("\\", "")
         table(PLAIN)
+        for words, seconds in SLEPT:
+            began = time.monotonic()
+            done = run(["sleep", *words.split()])
+            check(done == (0, "", "") and time.monotonic() - began >= seconds, "sleep", words, done)
         overview = run(["--help"])[1]
         for command in COMMANDS:
             out = run([command, "--help"])[1]
