@@ -14,9 +14,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <string>
 #include <unordered_map>
 
 #include <sys/epoll.h>
@@ -173,28 +170,9 @@ static int run(unsigned int number)
 	return !fine;
 }
 
-static const char usage[] =
-	"usage: timeouts [-h] [REQUESTS]\n"
-	"Make REQUESTS [400] requests, a multiple of 4, of a service that does not always\n"
-	"answer; each is made again after a while, and at last given up. Fails if that is\n"
-	"otherwise, or if a timer came early.\n";
-
-int main(int argc, char **argv)
+int main()
 try {
-	unsigned long number = 400;
-
-	if (argc == 2 && (!std::strcmp(argv[1], "-h") || !std::strcmp(argv[1], "--help"))) {
-		std::fputs(usage, stdout);
-		return 0;
-	}
-	char *end = nullptr;
-	if (argc == 2)
-		number = std::strtoul(argv[1], &end, 10);
-	if (argc > 2 || (end && *end) || !number || number % (max_tries + 1) || number > 1000000) {
-		std::fputs(usage, stderr);
-		return 2;
-	}
-	return run(static_cast<unsigned int>(number));
+	return run(400);
 } catch (const std::exception &e) {
 	std::fprintf(stderr, "timeouts: %s\n", e.what());
 	return 1;
