@@ -575,25 +575,23 @@ stale_lists()
 	fi
 }
 
-# postgresql DIR [CLIENT]: unpack PostgreSQL's programs to DIR, because their packages would start a
-# server; set $bin to where they are, and install the libraries that they need
+# postgresql DIR: unpack PostgreSQL's programs to DIR, because their package would start a server;
+# set $bin to where they are, and install the libraries that they need
 postgresql()
 {
-	local major package version dir needed=()
+	local major version dir needed
 
 	apt_lists
 	version=$(package_version postgresql) || die "apt knows no postgresql"
 	major=${version%%+*}
-	for package in "postgresql-$major" ${2:+"postgresql-client-$major"}; do
-		# libllvm is for the compiler of queries.
-		mapfile -t -O "${#needed[@]}" needed < <(asked host '' depends "$package" |
-			awk '$1 == "Depends:" && $2 ~ /^lib/ && $2 !~ /^libllvm/ { print $2 }')
-		dir=$(unpacked "$package" "$(package_version "$package")" \
-			"usr/lib/postgresql/$major" "usr/share/postgresql/$major") || return
-		mkdir -p "$1"
-		(cd "$dir" && find usr -name bitcode -prune -o ! -name 'llvmjit*' ! -type d -print0 |
-			cpio -0 -p -d --quiet "$1") || return
-	done
+	# libllvm is for the compiler of queries.
+	mapfile -t needed < <(asked host '' depends "postgresql-$major" |
+		awk '$1 == "Depends:" && $2 ~ /^lib/ && $2 !~ /^libllvm/ { print $2 }')
+	dir=$(unpacked "postgresql-$major" "$(package_version "postgresql-$major")" \
+		"usr/lib/postgresql/$major" "usr/share/postgresql/$major") || return
+	mkdir -p "$1"
+	(cd "$dir" && find usr -name bitcode -prune -o ! -name 'llvmjit*' ! -type d -print0 |
+		cpio -0 -p -d --quiet "$1") || return
 	HWTIMER_PACKAGES='' need "${needed[@]}"	# depends on the release of Debian
 	bin=$1/usr/lib/postgresql/$major/bin
 }
