@@ -14,7 +14,6 @@
 /* Whoever changes the tables of either database changes this, and VERSION in web/store.py. */
 #define SCHEMA_VERSION	"2"
 #define OTHER_VERSION	"%s: these tables were made by another version of this program"
-#define OLD_SCHEDULER	"%s: end all schedulers, so that these tables can be upgraded"
 /* As store_read_job() reads them. */
 #define JOB_COLUMNS	"job.*"
 /* enum why. Further shards are for the schedule, too. */
@@ -107,16 +106,6 @@
 	"	tail text NOT NULL"						\
 	")" end ";"								\
 	"CREATE INDEX output_at ON output (at);"
-
-/* Read the tables of version 1, whose names begin with @old. @override: of the ids. */
-#define FROM_VERSION_1(old, override)						\
-	"INSERT INTO job (id, name, cron, every, misfire, block, next) " override	\
-	"	SELECT id, name, cron, every, misfire, block, next FROM " old "job;"	\
-	"INSERT INTO argument SELECT * FROM " old "argument;"			\
-	"INSERT INTO run (id, job, due, until, cause, state, lane, started, ended, took,"	\
-	"	status) " override " SELECT id, job, due, until, cause, CASE state"	\
-	"	WHEN 'started' THEN 'interrupted' ELSE state END, lane, started, ended, took,"	\
-	"	status FROM " old "run;"
 
 /*
  * What follows from a row that has just got its last state; triggers of both databases do this, so

@@ -98,16 +98,4 @@ static const char first_version[] =
 	");"
 	"INSERT INTO jobs_database VALUES (" SCHEMA_VERSION ");";
 
-/* From version 1: before the tables are made, and after that. */
-static const char set_aside[] =
-	"CREATE SCHEMA jobs_old; ALTER TABLE job SET SCHEMA jobs_old;"
-	"ALTER TABLE argument SET SCHEMA jobs_old; ALTER TABLE run SET SCHEMA jobs_old;"
-	"ALTER TABLE scheduler SET SCHEMA jobs_old;";
-static const char take_back[] =
-	FROM_VERSION_1("jobs_old.", "OVERRIDING SYSTEM VALUE")
-	"SELECT setval('job_id_seq', last_value) FROM jobs_old.job_id_seq;"
-	"SELECT setval('run_id_seq', last_value) FROM jobs_old.run_id_seq;"
-	"SET LOCAL client_min_messages = warning; DROP SCHEMA jobs_old CASCADE;"
-	"UPDATE jobs_database SET version = " SCHEMA_VERSION ";";
-
 #endif /* SCHEMA_PG_H */

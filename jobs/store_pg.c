@@ -638,23 +638,6 @@ static unsigned int woken(void)
 	return why;
 }
 
-/* Upgrade the tables of version 1, unless a scheduler still uses them. */
-static void upgrade_tables(void)
-{
-	PQclear(execute("BEGIN; SELECT pg_advisory_xact_lock(" CREATE_LOCK ");"
-			" LOCK TABLE jobs_database"));
-	if (ask("SELECT version FROM jobs_database", 0) == 1) {
-		if (ask("SELECT count(*) FROM scheduler WHERE lease > now_ns()", 0))
-			errx(1, OLD_SCHEDULER, PQdb(conn));
-		PQclear(execute(set_aside));
-		PQclear(execute(schema));
-		PQclear(execute(take_back));
-		PQclear(execute(triggers));
-		warnx("%s: upgraded to version " SCHEMA_VERSION " of the tables", PQdb(conn));
-	}
-	PQclear(execute("COMMIT"));
-}
-
 /* Are these the tables of this program, and those that it has used since it was started? */
 static void check_tables(void)
 {
@@ -744,8 +727,6 @@ static void open_database(const char *conninfo, bool create)
 	}
 	if (!has_table("jobs_database"))
 		errx(1, OTHER_VERSION, PQdb(conn));
-	if (ask("SELECT version FROM jobs_database", 0) == 1)
-		upgrade_tables();
 	check_tables();
 	clock_offset = ask("SELECT now_ns()", 0) - clock_ns(CLOCK_MONOTONIC);
 }

@@ -26,25 +26,12 @@ static const char schema[] =
 /* For programs that do not know now_ns(). */
 #define SQL_NOW		"CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000000"
 
-/* These come last: they must not see the rows of an upgrade. */
 static const char triggers[] =
 	"CREATE TRIGGER run_ended AFTER UPDATE OF state ON run"
 	"	WHEN OLD." OPEN " AND NOT NEW." OPEN " AND " FOLLOWED
 	"	BEGIN " FOLLOW_UPS(SQL_NOW, "", "", "FALSE") " END;"
 	"CREATE TRIGGER run_missed AFTER INSERT ON run WHEN NEW.state = 'missed' AND " FOLLOWED
 	"	BEGIN " FOLLOW_UPS(SQL_NOW, "", "", "FALSE") " END;";
-
-/* From version 1: before the tables are made, and after that. */
-static const char set_aside[] =
-	"DROP INDEX job_next; DROP INDEX run_ended; DROP INDEX run_open;"
-	"ALTER TABLE job RENAME TO old_job; ALTER TABLE argument RENAME TO old_argument;"
-	"ALTER TABLE run RENAME TO old_run;";
-static const char take_back[] =
-	FROM_VERSION_1("old_", "")
-	/* No id may be used again. */
-	"DELETE FROM sqlite_sequence WHERE name IN ('job', 'run');"
-	"UPDATE sqlite_sequence SET name = substr(name, 5) WHERE name IN ('old_job', 'old_run');"
-	"DROP TABLE old_run; DROP TABLE old_argument; DROP TABLE old_job;";
 
 static const char *const queries[QUERIES] = {
 	[FIRST_DUE] = "SELECT " JOB_COLUMNS " FROM job WHERE next <= $1 AND paused = 0"
@@ -222,31 +209,15 @@ static int version(void)
 	return ask("PRAGMA user_version");
 }
 
-/* Returns false if another process made the tables, or upgraded them. */
-static bool make_tables(int old)
+/* Unless another process has made them. */
+static void make_tables(void)
 {
 	execute("BEGIN EXCLUSIVE");
-	if (version() != old) {
-		execute("ROLLBACK");
-		return false;
+	if (!version()) {
+		execute(schema);
+		execute(triggers);
 	}
-	if (old)
-		execute(set_aside);
-	execute(schema);
-	if (old)
-		execute(take_back);
-	execute(triggers);
 	execute("COMMIT");
-	return true;
-}
-
-/* A scheduler of the old version must not use the new tables. */
-static void upgrade(const char *path)
-{
-	lock_file(path, 0, NULL);
-	if (make_tables(1))
-		warnx("%s: upgraded to version " SCHEMA_VERSION " of the tables", path);
-	close(lock_fd);
 }
 
 static void open_file(const char *path, bool create)
@@ -278,10 +249,8 @@ static void open_file(const char *path, bool create)
 				ask("PRAGMA application_id") != atoi(APPLICATION_ID)))
 			errx(1, "%s: this is no database of jobs", path);
 		go_to_wal();
-		make_tables(0);
+		make_tables();
 	}
-	if (version() == 1)
-		upgrade(path);
 	if (version() != atoi(SCHEMA_VERSION))
 		errx(1, OTHER_VERSION, path);
 	execute("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON");

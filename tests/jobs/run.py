@@ -8,7 +8,6 @@ the rows say and what the commands did has to agree. SHIM is tests/jobs/shim.c. 
 """
 import contextlib
 import datetime
-import fcntl
 import mmap
 import os
 import re
@@ -675,43 +674,6 @@ def its_own_delay_is_no_misfire():
         wait("= 1 done: cause IN ('due', 'late')")
 
 
-VERSION_1 = f"""
-CREATE TABLE job (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, cron TEXT,
-    every INTEGER, misfire TEXT NOT NULL, block TEXT NOT NULL, next INTEGER) STRICT;
-CREATE INDEX job_next ON job (next);
-CREATE TABLE argument (job INTEGER NOT NULL REFERENCES job ON DELETE CASCADE,
-    position INTEGER NOT NULL, value TEXT NOT NULL, PRIMARY KEY (job, position)) STRICT, WITHOUT ROWID;
-CREATE TABLE run (id INTEGER PRIMARY KEY AUTOINCREMENT, job INTEGER NOT NULL REFERENCES job
-    ON DELETE CASCADE, due INTEGER NOT NULL, until INTEGER, cause TEXT NOT NULL, state TEXT NOT NULL,
-    lane TEXT, started INTEGER, ended INTEGER, took INTEGER, status INTEGER, UNIQUE (job, due)) STRICT;
-CREATE INDEX run_ended ON run (job, ended);
-CREATE INDEX run_open ON run (due) WHERE state IN ('planned', 'started');
-INSERT INTO job VALUES (9, 'gone', NULL, 1000, 'once', 'serial', 1);
-DELETE FROM job;
-INSERT INTO job VALUES (3, 'a', NULL, 3600000000000, 'once', 'cover', 7200000000000);
-INSERT INTO argument VALUES (3, 0, 'sh'), (3, 1, '-c'), (3, 2, '{LOG}');
-INSERT INTO run (id, job, due, until, cause, state) VALUES
-    (7, 3, 3600000000000, 7200000000000, 'misfire', 'missed');
-PRAGMA application_id = 1785684595;
-PRAGMA user_version = 1"""
-
-
-def upgrades_version_1():
-    for statement in VERSION_1.split(";"):
-        sql(statement)
-    # The old scheduler may still run.
-    with open("db-lock", "w", encoding="ascii") as lock:
-        fcntl.lockf(lock, fcntl.LOCK_EX)
-        jobs("db", "list", status=1, says="another scheduler has it, process")
-        assert one("PRAGMA user_version") == 1
-    jobs("db", "list", says="upgraded to version")
-    add("b", "--every 1h")
-    assert one("SELECT id FROM job WHERE name = 'b'") > 9
-    with Scheduler():
-        wait("= 1 done a: cause = 'misfire'")
-    check("= 1: name = 'a' AND run.id = 7", "= 0: run.id < 7")
-
-
 def disk_is_full():
     """The scheduler ends, because it must start nothing that it cannot record."""
     outside = os.path.abspath("..")
@@ -840,10 +802,10 @@ TESTS = [fixed_rate, how_commands_end, signals_are_ignored, kills, late_early_an
          follow_ups_are_bounded, later_runs_are_discarded, earlier_runs_are_covered, runs_have_a_limit,
          nothing_escapes_its_limit, runs_are_stopped, slow_jobs_have_a_lane,
          quick_jobs_stay_in_theirs, elapsed_time_counts, clock_is_set_back, clock_was_wrong,
-         time_zone_is_changed, its_own_delay_is_no_misfire, upgrades_version_1,
-         failed_runs_are_retried, repeated, jobs_follow, no_circles, paused, many_that_wait,
-         changed, copied, from_end, jitter, script, output, disk_is_full, jobs_come_and_go,
-         added_at_once, manual_is_complete, says_what_is_wrong]
+         time_zone_is_changed, its_own_delay_is_no_misfire, failed_runs_are_retried, repeated,
+         jobs_follow, no_circles, paused, many_that_wait, changed, copied, from_end, jitter, script,
+         output, disk_is_full, jobs_come_and_go, added_at_once, manual_is_complete,
+         says_what_is_wrong]
 
 
 def main():
