@@ -600,7 +600,6 @@ static const struct command {
 	{ "executor", executor, 0, 2, EXECUTOR, "add NAME",
 	  "print its JOBS_TOKEN; others are refused from now on" },
 	{ "executor", executor, 0, 2, EXECUTOR, "remove NAME", "end it, and forget its token" },
-	{ "web", NULL, 0, 0, 0, "OPTION...", "web pages, by hwtimer-jobs-web" },
 };
 
 static void add_group(GOptionContext *context, const char *name, const char *title, int commands)
@@ -696,12 +695,6 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		misuse("a DB and a command are missing");
 	database = argv[1];
-	if (!strcmp(argv[2], "web")) {
-		argv[1] = "hwtimer-jobs-web";
-		argv[2] = (char *)database;
-		execvp(argv[1], argv + 1);
-		err(1, "%s", argv[1]);
-	}
 	obey(argv + 2);
 	db->close();
 	if (fflush(stdout) || ferror(stdout))

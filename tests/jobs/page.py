@@ -869,8 +869,6 @@ def starts():
         "hwtimer-jobs-web: there is no user 'nobody'\n"
     program(status=2)
     assert "[127.0.0.1:8080]" in program("--help")
-    jobs("db", "web", "--listen", "8080", status=2, says="ADDRESS:PORT, not",
-         env=os.environ | {"PATH": f"{os.path.dirname(WEB)}:{os.environ['PATH']}"})
     with Web("--listen", "[::1]:0") as web:
         assert web.url.startswith("http://[::1]:")
         web.page("/")
