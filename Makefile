@@ -120,7 +120,7 @@ python:
 	cd python && /usr/bin/python3 setup.py -q build_ext --build-lib $(CURDIR)/out/python \
 		--build-temp $(CURDIR)/out/python/temp
 
-# hwtimerctl goes below PREFIX, with its man page and its bash completion.
+# hwtimerctl goes below PREFIX, with its man page.
 install-tools uninstall-tools:
 	$(MAKE) -C tools OUT=$(CURDIR)/out/tools $(@:-tools=)
 

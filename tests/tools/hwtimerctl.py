@@ -4,7 +4,7 @@
 
 Build hwtimerctl, install it below a temporary directory, and check what needs no module: help,
 wrong arguments, missing modules, the output for wheels that a replaced ioctl() returns and for rules
-of hwtimer_idle that a replaced function of libmnl returns, HTTP, and completion in bash. Prints only errors.
+of hwtimer_idle that a replaced function of libmnl returns, and HTTP. Prints only errors.
 """
 import json
 import os
@@ -194,9 +194,6 @@ HTTP = [("GET /metrics HTTP/1.1", 200), ("GET /metrics HTTP/1.0", 200), ("GET / 
         # 8191 bytes are read at most.
         (f"GET /metrics HTTP/1.1\r\nX: {'x' * 8161}", 200),
         (f"GET /metrics HTTP/1.1\r\nX: {'x' * 8162}", 400)]
-# The words of a command line, and what bash proposes for the last one.
-COMPLETED = [("s", "sleep stat"), ("stat s", "some"), ("idle e", "events"),
-             ("idle add 80 --s", "--shutdown"), ("idle del 1", "11211")]
 
 root = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 failed = []
@@ -282,15 +279,6 @@ def main():
             except ValueError as error:
                 check(False, words, "--json:", error)
         http(faked)
-        for words, wanted in COMPLETED:
-            env = {**os.environ, "PATH": "bin:" + os.environ["PATH"]}
-            done = subprocess.run(["bash", "-c", """
-                COMP_WORDS=(hwtimerctl "$@") COMP_CWORD=$# COMPREPLY=()
-                . share/bash-completion/completions/hwtimerctl
-                _hwtimerctl 2>/dev/null; echo "${COMPREPLY[*]}" """, "bash", *words.split()],
-                                  env={**env, **faked} if words.endswith((" s", " del 1")) else env,
-                                  capture_output=True, text=True, check=False)
-            check(done.stdout.strip() == wanted, "completion of", words, "is", done.stdout)
         check(patient.wait() == -14, "metrics --http: no request: status", patient.returncode)
     os.close(writer)
 
