@@ -18,12 +18,11 @@
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "options.h"
+#include "idle_common.h"
 
 #define MESSAGE_MIN	16
 #define MESSAGE_MAX	256
@@ -53,7 +52,7 @@ struct plan {
 };
 
 static struct {
-	unsigned int open, opened, idle, hung_up, hung_up_late;
+	unsigned int open, opened, closed_idle, hung_up, hung_up_late;
 	unsigned int early, never, refused, wrong_echo, overslept;
 	unsigned long messages;
 } counts;
@@ -162,7 +161,7 @@ static void conn_closed(struct conn *c, __s64 now)
 	if (c->state == HANGING_UP) {
 		counts.hung_up++;
 	} else {
-		counts.idle++;
+		counts.closed_idle++;
 		sample(&lateness, late);
 		if (late < 0) {
 			counts.early++;
@@ -344,7 +343,7 @@ static void show_progress(__s64 now)
 		printf("%5.0f s: %5u open, %5lu messages/s, closed by timeout %5u, by us %4u\n",
 		       (now - start) / 1e9, counts.open,
 		       (unsigned long)((counts.messages - messages) * 1e9 / (now - shown)),
-		       counts.idle, counts.hung_up);
+		       counts.closed_idle, counts.hung_up);
 	shown = now;
 	messages = counts.messages;
 }
@@ -413,26 +412,25 @@ static void make_plans(void)
 	}
 }
 
-static void write_stats(const char *name)
-{
-	FILE *f = open_stats(name);
+#define PRINT(name)	printf(#name " %lu\n", (unsigned long)counts.name)
 
-	sort_samples(&lateness);
-	sort_samples(&sleeps);
-	fprintf(f, "wanted %u\n", max_conns);
-	fprintf(f, "opened %u\n", counts.opened);
-	fprintf(f, "refused %u\n", counts.refused);
-	fprintf(f, "closed_idle %u\n", counts.idle);
-	fprintf(f, "hung_up %u\n", counts.hung_up);
-	fprintf(f, "hung_up_late %u\n", counts.hung_up_late);
-	fprintf(f, "early %u\n", counts.early);
-	fprintf(f, "never %u\n", counts.never);
-	fprintf(f, "wrong_echo %u\n", counts.wrong_echo);
-	fprintf(f, "messages %lu\n", counts.messages);
-	fprintf(f, "overslept %u\n", counts.overslept);
-	write_samples(f, "late", &lateness);
-	write_samples(f, "sleep", &sleeps);
-	close_stats(f, name);
+static void print_stats(const char *file)
+{
+	print_to(file);
+	printf("wanted %u\n", max_conns);
+	PRINT(opened);
+	PRINT(refused);
+	PRINT(closed_idle);
+	PRINT(hung_up);
+	PRINT(hung_up_late);
+	PRINT(early);
+	PRINT(never);
+	PRINT(wrong_echo);
+	PRINT(messages);
+	PRINT(overslept);
+	print_samples("late", &lateness);
+	print_samples("sleep", &sleeps);
+	end_print();
 }
 
 static const char usage[] =
@@ -472,7 +470,7 @@ int main(int argc, char **argv)
 	max_conns = conns_wanted;
 	seed = seed_option;
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (raise_nofile(max_conns + 16L) < (long)max_conns + 16)
+	if (raise_nofile(max_conns + 16) < max_conns + 16)
 		errx(1, "the limit of open files does not allow %u connections", max_conns);
 	conns = calloc(max_conns, sizeof(*conns));
 	heap = calloc(max_conns, sizeof(*heap));
@@ -487,6 +485,6 @@ int main(int argc, char **argv)
 	run();
 	all_over = true;
 	pthread_join(sleeper, NULL);
-	write_stats(stats_file);
+	print_stats(stats_file);
 	return counts.early || counts.never || counts.wrong_echo || counts.refused;
 }
