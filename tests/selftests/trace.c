@@ -10,14 +10,6 @@
 #define TRACING	"/sys/kernel/tracing"
 #define EVENTS	TRACING "/events/hwtimer"
 
-static const char *const events[] = {
-	"hwtimer_wheel_create", "hwtimer_wheel_stop", "hwtimer_init", "hwtimer_arm",
-	"hwtimer_touch", "hwtimer_cancel", "hwtimer_file", "hwtimer_expire_entry",
-	"hwtimer_expire_exit", "hwtimer_drain", "hwtimer_worker_sleep", "hwtimer_worker_wake",
-	"hwtimer_context_setup", "hwtimer_context_look", "hwtimer_context_slice",
-	"hwtimer_context_timer", "hwtimer_context_stop", "hwtimer_context_close",
-};
-
 /**
  * struct line - an event
  * @name: its name
@@ -109,27 +101,6 @@ FIXTURE_TEARDOWN(trace)
 {
 	ASSERT_EQ(0, write_file(EVENTS "/enable", "0"));
 	ASSERT_EQ(0, write_file(TRACING "/trace", ""));
-}
-
-TEST_F(trace, each_event_is_there)
-{
-	char path[128];
-	unsigned int i, n = 0;
-	struct dirent *e;
-	DIR *dir;
-
-	for (i = 0; i < ARRAY_SIZE(events); i++) {
-		snprintf(path, sizeof(path), EVENTS "/%s/format", events[i]);
-		EXPECT_EQ(0, access(path, R_OK))
-			TH_LOG("%s", events[i]);
-	}
-	/* There are no others. */
-	dir = opendir(EVENTS);
-	ASSERT_NE(NULL, dir);
-	while ((e = readdir(dir)))
-		n += !strncmp(e->d_name, "hwtimer_", 8);
-	closedir(dir);
-	EXPECT_EQ(ARRAY_SIZE(events), n);
 }
 
 /* Find the prefix of the events of the wheel that was created. */
