@@ -2,14 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """usage: docs/site/pictures.py DIR
 
-Draw in DIR, as SVG, the wheel at rest and turning (wheel-*.svg), and the order of stores and
-loads in the protocols between CPUs (order-*.svg). The places of timeouts are computed by the rule
-at the top of hwtimer_wheel.c, with the numbers of the example there.
+Draw in DIR, as SVG, the wheel at rest and turning (wheel-*.svg). The places of timeouts are computed
+by the rule at the top of hwtimer_wheel.c, with the numbers of the example there.
 """
 
 import math
 import sys
-from html import escape
 
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" height="{h}">\n'
 
@@ -68,80 +66,13 @@ def wheel(cur, pending, fired):
 WHEELS = {"rest": (41, [43, 46, 57, 101], []), "turns": (47, [57, 101], [43, 46]),
           "cascades": (57, [57, 101], [])}
 
-ROW, LANE = 34, 300
-
-
-def order(lanes, steps, sees):
-    """Lanes beside each other; time goes down. A step: lane, row, text, whether a barrier."""
-    rows = max(step[1] for step in steps) + 1
-    out = HEAD.format(w=LANE * len(lanes) + 20, h=ROW * rows + 60)
-    out += ('<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
-            'markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" /></marker>'
-            '</defs>\n')
-    for i, lane in enumerate(lanes):
-        x = LANE * i + LANE / 2 + 10
-        out += (f'<text class="m b" x="{x}" y="22">{escape(lane)}</text>'
-                f'<path class="line" d="M{x} 34 V{ROW * rows + 50}"/>\n')
-    for lane, row, text, barrier in steps:
-        x, y = LANE * lane + 25, ROW * row + 42
-        out += (f'<rect class="{"barrier" if barrier else "box"}" x="{x}" y="{y}" '
-                f'width="{LANE - 30}" height="{ROW - 10}" rx="4"/>'
-                f'<text class="m" x="{x + (LANE - 30) / 2}" y="{y + 16}">{escape(text)}</text>\n')
-    for (a, from_row), (b, to_row) in sees:
-        right = b > a
-        x1 = LANE * a + (LANE - 5 if right else 25)
-        x2 = LANE * b + (25 if right else LANE - 5)
-        out += (f'<path class="sees" marker-end="url(#a)" d="M{x1} {ROW * from_row + 54} '
-                f'L{x2} {ROW * to_row + 54}"/>\n')
-    return out + "</svg>\n"
-
-
-# An arrow: if the load at its end comes later, it sees the store at its beginning.
-ORDERS = {
-    "sleep": (["producer", "worker"], [
-        (0, 0, "word: ARMED, QUEUED", False), (0, 1, "push (llist_add)", False),
-        (0, 2, "full barrier: its cmpxchg", True), (0, 3, "deadline < kick_below? kick", False),
-        (1, 0, "the pass is over", False), (1, 1, "kick_below = until when", False),
-        (1, 2, "smp_mb()", True), (1, 3, "take the queues, then sleep", False)],
-        [((0, 1), (1, 3)), ((1, 1), (0, 3))]),
-    "in-flight": (["A, held up", "B", "worker"], [
-        (0, 0, "in_flight = 1", False), (0, 1, "word: QUEUED, tick 7", True),
-        (0, 7, "push", False), (0, 8, "in_flight = 0", False),
-        (1, 2, "word: tick 3 (cmpxchg)", True), (1, 3, "QUEUED is on: nothing to push", False),
-        (1, 4, "3 < kick_below? kick", False), (2, 3, "kick_below = tick 5", False),
-        (2, 4, "smp_mb()", True), (2, 5, "in_flight? wait", False),
-        (2, 6, "smp_rmb(), then the queues", True)],
-        [((0, 0), (2, 5)), ((2, 3), (1, 4))]),
-    "cancel-sync": (["worker", "hwtimer_cancel_sync()"], [
-        (0, 0, "running = t", False), (0, 1, "word: no flags (cmpxchg)", True),
-        (0, 2, "callback(t)", False), (0, 3, "running = NULL (release)", True),
-        (0, 4, "full barrier; sleepers? wake", True),
-        (1, 1, "word: held? (acquire)", True), (1, 3, "running == t? (acquire)", True),
-        (1, 5, "neither: free(t)", False)],
-        [((0, 1), (1, 1)), ((0, 3), (1, 3))]),
-    "stop": (["arm()", "hwtimer_wheel_stop()"], [
-        (0, 0, "preempt_disable()", True), (0, 1, "state below SHUTDOWN?", False),
-        (0, 2, "word, push", False), (0, 3, "preempt_enable()", True),
-        (1, 0, "state = SHUTDOWN", False), (1, 4, "synchronize_rcu() returns", True),
-        (1, 5, "the last drain, the sweep", False)],
-        [((1, 0), (0, 1)), ((0, 3), (1, 4))]),
-    "table": (["program", "kernel"], [
-        (0, 0, "word = w", False), (0, 1, "full barrier", True),
-        (0, 2, "w < visit? push the slot", False),
-        (1, 0, "visit = until when it looks", False), (1, 1, "smp_mb()", True),
-        (1, 2, "word before visit? look again", False)],
-        [((0, 0), (1, 2)), ((1, 0), (0, 2))]),
-}
-
 
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    pictures = {f"wheel-{name}": wheel(*what) for name, what in WHEELS.items()}
-    pictures.update((f"order-{name}", order(*what)) for name, what in ORDERS.items())
-    for name, text in pictures.items():
-        with open(f"{sys.argv[1]}/{name}.svg", "w", encoding="utf-8") as file:
-            file.write(text)
+    for name, what in WHEELS.items():
+        with open(f"{sys.argv[1]}/wheel-{name}.svg", "w", encoding="utf-8") as file:
+            file.write(wheel(*what))
 
 
 main()
