@@ -22,24 +22,21 @@
 struct run {
 	pid_t pid;
 	int status;		/* exit status, as in a shell */
-	int fds[2];		/* pipes from its stdout and stderr; -1: closed */
+	int fds[2];		/* files: its stdout and stderr */
 	char out[ROOM], err[ROOM];
-	size_t lens[2];
 	__u64 began, ended;	/* times on CLOCK_MONOTONIC */
 };
 
-/*
- * Start hwtimerctl. @before runs in the child. @out is its stdout; -1: a pipe for read_more(); -2:
- * closed.
- */
+/* Start hwtimerctl. @before runs in the child. @out is its stdout; -1: a file; -2: closed. */
 static void start_run(struct run *r, void (*before)(void), int out, const char *const args[])
 {
-	int pipes[2][2], i;
+	int i;
 
-	memset(r, 0, sizeof(*r));
-	for (i = 0; i < 2; i++)
-		if (pipe2(pipes[i], O_CLOEXEC))
-			die("pipe: %s", strerror(errno));
+	for (i = 0; i < 2; i++) {
+		r->fds[i] = memfd_create("output", MFD_CLOEXEC);
+		if (r->fds[i] < 0)
+			die("memfd_create: %s", strerror(errno));
+	}
 	fflush(stdout);
 	r->began = now_ns();
 	r->pid = must_fork();
@@ -49,8 +46,8 @@ static void start_run(struct run *r, void (*before)(void), int out, const char *
 		if (out == -2)
 			close(STDOUT_FILENO);
 		else
-			dup2(out < 0 ? pipes[0][1] : out, STDOUT_FILENO);
-		dup2(pipes[1][1], STDERR_FILENO);
+			dup2(out < 0 ? r->fds[0] : out, STDOUT_FILENO);
+		dup2(r->fds[1], STDERR_FILENO);
 		for (i = 0; i < 30 && args[i]; i++)
 			argv[i + 1] = args[i];
 		if (before)
@@ -59,59 +56,31 @@ static void start_run(struct run *r, void (*before)(void), int out, const char *
 		fprintf(stderr, "%s: %s", CTL, strerror(errno));
 		_exit(99);
 	}
-	for (i = 0; i < 2; i++) {
-		close(pipes[i][1]);
-		r->fds[i] = pipes[i][0];
-	}
 }
 
-/* Read once from its output; false at the end of both pipes. */
-static bool read_more(struct run *r)
+static size_t must_pread(int fd, char *text)
 {
-	struct pollfd fds[2];
-	bool more = false;
-	ssize_t len;
-	int i;
+	ssize_t len = pread(fd, text, ROOM - 1, 0);
 
-	for (i = 0; i < 2; i++)
-		fds[i] = (struct pollfd){ .fd = r->fds[i], .events = POLLIN };
-	if (r->fds[0] < 0 && r->fds[1] < 0)
-		return false;
-	if (poll(fds, 2, PATIENCE / NSEC_PER_MSEC) <= 0)
-		die("no output; so far: '%s' '%s'", r->out, r->err);
-	for (i = 0; i < 2; i++) {
-		char *text = i ? r->err : r->out;
-
-		if (!fds[i].revents)
-			continue;
-		more = true;
-		len = read(r->fds[i], text + r->lens[i], ROOM - 1 - r->lens[i]);
-		if (len <= 0) {
-			close(r->fds[i]);
-			r->fds[i] = -1;
-			continue;
-		}
-		r->lens[i] += len;
-		text[r->lens[i]] = 0;
-	}
-	return more;
+	if (len < 0)
+		die("pread: %s", strerror(errno));
+	return len;
 }
 
-/* Wait for the end of the program, and of all that share its stdout. */
+/* Its output until now. */
+static void read_run(struct run *r)
+{
+	r->out[must_pread(r->fds[0], r->out)] = 0;
+	r->err[must_pread(r->fds[1], r->err)] = 0;
+}
+
 static void end_run(struct run *r)
 {
-	while (read_more(r))
-		;
 	r->status = reap(r->pid);
 	r->ended = now_ns();
-}
-
-/* Read until @text is in the output. */
-static void read_until(struct run *r, const char *stream, const char *text)
-{
-	while (!strstr(stream, text))
-		if (!read_more(r))
-			die("no '%s' in the output: '%s' '%s'", text, r->out, r->err);
+	read_run(r);
+	close(r->fds[0]);
+	close(r->fds[1]);
 }
 
 static struct run result;
@@ -667,7 +636,7 @@ TEST_F(idle, events)
 	start_run(&result, NULL, -1, ARGS("idle", "events"));
 	eventually(sleeps_in(result.pid, SYS_recvmsg));
 	client = must_be_silent(&server, &port);
-	read_until(&result, result.out, "\n");
+	eventually((read_run(&result), strchr(result.out, '\n')));
 	kill_run(SIGTERM);
 	EXPECT_STATUS(128 + SIGTERM);
 	snprintf(line, sizeof(line), "  127.0.0.1:8080  127.0.0.1:%u  reset\n", port);
