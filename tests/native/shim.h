@@ -37,6 +37,8 @@ ssize_t native_read(int fd, void *to, size_t n);
 extern int native_rough;
 /* Whether other threads may come in between the steps of the library. */
 extern bool native_yields;
+/* Called once, at the next step with a lock held; not in the variant without steps. */
+extern void (*native_meanwhile)(void);
 
 /**
  * struct options - options of a test program

@@ -13,6 +13,7 @@
 /* 0: none; 1: delays of up to 2 us, and interrupts; 2: also delays of up to 640 us, and yields */
 int native_rough;
 bool native_yields = true;
+void (*native_meanwhile)(void);
 
 #ifdef HWTIMER_TORTURE
 static void delay(u64 ns)
@@ -67,6 +68,12 @@ void hwtimer_step_stall(void)
 
 void hwtimer_step_locked(void)
 {
+	void (*meanwhile)(void) = native_meanwhile;
+
+	if (unlikely(meanwhile)) {
+		native_meanwhile = NULL;
+		meanwhile();
+	}
 	hwtimer_step();
 }
 #endif

@@ -667,6 +667,54 @@ static __u64 woken_for_nothing(void)
 	return 1;
 }
 
+#if defined(HWTIMER_TORTURE) && !defined(IN_PROCESS)
+/* Half of what a slice of the kernel looks at: what pushed slots get at first. */
+#define SHARE		32
+#define LONG_TICK	(1024 * TICK)
+
+static struct table pushed_to;
+
+static void push_due(void)
+{
+	table_put(&pushed_to.slot[SHARE], table_word(now() / LONG_TICK * LONG_TICK, 1));
+	table_push(&pushed_to, SHARE);
+}
+
+/* What is pushed while a slice takes others, which are all of its share, is due at this tick. */
+static __u64 pushed_meanwhile(void)
+{
+	struct hwtimer_setup setup = {
+		.clockid = CLOCK_MONOTONIC, .flags = HWTIMER_SETUP_TABLE, .slots = SHARE + 1,
+		.tick_ns = LONG_TICK,
+	};
+	struct table *t = &pushed_to;
+	__u32 i, g, head;
+	__u64 tick;
+	bool due;
+
+	do {
+		*t = (struct table){ .fd = open("/dev/hwtimer", O_RDWR), .page = 4096 };
+		must(t->fd >= 0 && !ioctl(t->fd, HWTIMER_IOC_SETUP, &setup), "setup failed");
+		must(!table_map(t), "not mapped");
+		/* The tick of the setup was visited by that. */
+		tick = now() / LONG_TICK + 1;
+		while (now() / LONG_TICK < tick)
+			native_usleep(1000);
+		for (i = 0; i < SHARE; i++) {
+			table_put(&t->slot[i], table_word(now() + FAR, 1));
+			table_push(t, i);
+		}
+		native_meanwhile = push_due;
+		must(!ioctl(t->fd, HWTIMER_IOC_ENTER), "enter failed");
+		due = table_peek(t, &i, &g, &head) > 0;
+		table_close(t);
+		close(t->fd);
+	} while (!due && now() / LONG_TICK != tick);
+	must(due, "it is due at the next tick");
+	return 1;
+}
+#endif
+
 struct vandal {
 	struct table	t;
 	unsigned int	end;
@@ -763,6 +811,9 @@ int main(int argc, char **argv)
 		{ "grow_of_calls", grow_of_calls },
 		{ "stop_of_calls", stop_of_calls },
 		{ "woken_for_nothing", woken_for_nothing },
+#ifdef HWTIMER_TORTURE
+		{ "pushed_meanwhile", pushed_meanwhile },
+#endif
 		/* ThreadSanitizer would be right about its races. */
 #ifndef __SANITIZE_THREAD__
 		{ "vandalism", vandalism },
