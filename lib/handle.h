@@ -160,6 +160,10 @@ struct hwtimer {
 	uint64_t	link[] __attribute__((aligned(64)));
 };
 
+/* As a handle begins a page: no access of 64 bits lies across a cache line, which is not atomic. */
+_Static_assert(!(offsetof(struct hwtimer, virtual_ns) % 8), "the virtual clock is aligned");
+_Static_assert(!(offsetof(struct hwtimer, link) % 8), "links are aligned");
+
 static inline uint64_t clock_ns(clockid_t clockid)
 {
 	struct timespec ts;
