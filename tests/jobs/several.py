@@ -177,14 +177,18 @@ def leases_are_respected():
 
 
 def stopped_and_continued():
-    """A scheduler is stopped while its command runs. It finds that another one took over, and
-    records and starts nothing that is not its own."""
-    add("a", "--misfire once", f"setsid sh -c '{UNTIL_GO}' & echo $! >>left; {UNTIL_GO}", every="1s")
+    """A scheduler is stopped while its command runs, and while it discards a run that the other one
+    then starts. It finds that this one took over, and records and starts nothing that is not its
+    own."""
+    add("a", "--misfire all --block discard",
+        f"setsid sh -c '{UNTIL_GO}' & echo $! >>left; {UNTIL_GO}", every="1s")
     old = node("s1")
     line = first_line()
-    # So that the other scheduler has a planned run to take over.
     wait("> 1 planned")
-    old.send(signal.SIGSTOP)
+    with SERVER.connect() as session:
+        session.cursor().execute("SELECT FROM run WHERE state = 'planned' FOR UPDATE")
+        wait(lambda: one("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+        old.send(signal.SIGSTOP)
     new = node("s2")
     wait(f"= 1 interrupted: due = {line.due}")
     # The other scheduler has started the next run.
