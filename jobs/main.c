@@ -33,6 +33,8 @@
 /* Each running command needs two descriptors. */
 #define PLACES_MAX	240
 #define SCRIPT_MAX	65536
+/* Rows that "log" prints, which are in memory before. */
+#define LOG_MAX		100000
 
 static const char *database;
 static const char *verb;		/* the command of this program */
@@ -471,18 +473,27 @@ static void show_ms(__s64 ns)
 		printf(" %10.1f", (double)ns / NS_PER_MS);
 }
 
+static void show_followed(const char *job)
+{
+	printf("  after ");
+	show_text(0, job);
+	putchar('\n');
+}
+
 static void show_log(void)
 {
 	static const enum query q = EACH_RUN;
-	__s64 due, started, status;
+	__s64 due, until, started, status;
 	char shown[TIME_SIZE];
+	int rows = 0;
 
 	if (*arguments)
 		must_have(*arguments);
 	printf("%-23s %-12s %-7s %-11s %-4s %10s %10s  %s\n", "DUE", "JOB", "CAUSE", "STATE",
 	       "LANE", "LATE/ms", "TOOK/ms", "STATUS");
-	while (store_each(q, S(*arguments))) {
+	for (; store_each(q, S(*arguments), N(LOG_MAX)); rows++) {
 		due = store_int(q, 1);
+		until = store_int(q, 2);
 		started = store_int(q, 6);
 		status = store_int(q, 8);
 		printf("%-23s ", show_time(due, NULL, shown));
@@ -493,11 +504,15 @@ static void show_log(void)
 		show_ms(store_int(q, 7));
 		if (status != NEVER)
 			printf("  %lld%s\n", status, store_int(q, 9) ? ", perhaps again" : "");
-		else if (!strcmp(store_text(q, 4), "missed"))
-			printf("  until %s\n", show_time(store_int(q, 2), NULL, shown));
-		else
+		else if (!strcmp(store_text(q, 4), "missed") && until != due)
+			printf("  until %s\n", show_time(until, NULL, shown));
+		else if (!store_text(q, 10))
 			printf("  -\n");
+		else
+			show_followed(store_text(q, 10));
 	}
+	if (rows == LOG_MAX)
+		warnx("only the last %d are shown", LOG_MAX);
 }
 
 /* Start commands: as a scheduler, or as an executor. */

@@ -26,6 +26,16 @@
 #define CHAIN		"(until IS NULL OR until <> due)"
 #define OPEN		"state IN ('planned', 'started')"
 
+/* Of a job, @name, or of all: those that are due last. @perhaps: may it have been run before? */
+#define LAST_RUNS(perhaps, name)						\
+	"SELECT * FROM (SELECT job.name, run.due, run.until, run.cause, run.state, run.lane,"	\
+	" run.started, run.took, run.status, " perhaps " AS perhaps, its.name AS followed,"	\
+	" run.id FROM run JOIN job ON job.id = run.job"				\
+	" LEFT JOIN run AS other ON other.id = run.follows"			\
+	" LEFT JOIN job AS its ON its.id = other.job"				\
+	" WHERE " name " IS NULL OR job.name = " name				\
+	" ORDER BY run.due DESC, run.id DESC LIMIT $2) AS latest ORDER BY due, id"
+
 /*
  * argument: position SCRIPT is the text of a script. clock: by how much it was set, and what it was
  * at a boot: see store_steps(). Times are ns since 1970. @job_more, @run_more: more columns.

@@ -175,10 +175,8 @@ static const char *const queries[QUERIES] = {
 	[EACH_STALE] = "SELECT " JOB_COLUMNS " FROM job WHERE next IS NOT NULL"
 		" AND ($1 = 1 OR steps <> $2) AND (owner IS NULL OR owner = " ME ")"
 		" FOR NO KEY UPDATE SKIP LOCKED",
-	[EACH_RUN] = "SELECT name, due, until, cause, state, lane, started, took, status,"
-		" CAST(EXISTS (SELECT FROM server WHERE due <= since AND started > since) AS int)"
-		" FROM run JOIN job ON job.id = run.job"
-		" WHERE CAST($1 AS text) IS NULL OR name = $1 ORDER BY due, run.id",
+	[EACH_RUN] = LAST_RUNS("CAST(EXISTS (SELECT FROM server WHERE run.due <= since"
+			       " AND run.started > since) AS int)", "CAST($1 AS text)"),
 	[EACH_STOPPED] = "SELECT job, CAST(stop = 2 AS int) FROM run WHERE " OPEN
 		" AND state = 'started' AND stop > 0 AND holder = " ME,
 

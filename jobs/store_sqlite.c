@@ -60,9 +60,7 @@ static const char *const queries[QUERIES] = {
 	[BASE] = "SELECT base FROM clock",
 	[EACH_STALE] = "SELECT " JOB_COLUMNS " FROM job WHERE next IS NOT NULL"
 		" AND ($1 = 1 OR steps <> $2)",
-	[EACH_RUN] = "SELECT name, due, until, cause, state, lane, started, took, status, 0"
-		" FROM run JOIN job ON job.id = run.job WHERE $1 IS NULL OR name = $1"
-		" ORDER BY due, run.id",
+	[EACH_RUN] = LAST_RUNS("0", "$1"),
 };
 
 static const char *database;

@@ -41,9 +41,11 @@ def fixed_rate():
     check("> 0 done")
     assert "100ms" in jobs("db", "list") and "done" in jobs("db", "log", "a")
     planned = count("state = 'planned'")
-    # More than are deleted at a time.
-    sql("WITH RECURSIVE old(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM old LIMIT 10000)"
+    # More than are shown, or deleted at a time.
+    sql("WITH RECURSIVE old(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM old LIMIT 100000)"
         " INSERT INTO run (job, due, cause, state) SELECT id, n, 'due', 'done' FROM job, old")
+    log = jobs("db", "log", says="only the last 100000").splitlines()
+    assert len(log) == 100001 and log[1:] == sorted(log[1:])
     jobs("db", "trim", "0s")
     assert 0 < planned == count() == count("state = 'planned'")
 
