@@ -142,6 +142,11 @@
 	"EXISTS (SELECT 1 FROM run AS r WHERE r.id = (SELECT id FROM run WHERE job = NEW.job"	\
 	" AND ended < NEW.ended AND state IN ('done', 'timeout', 'interrupted')"	\
 	" ORDER BY ended DESC LIMIT 1) AND " FAILED("r") " AND r.attempt >= job.retries)"
+/* Runs that were missed, as follow-ups of a quicker job are, are told of once a minute. */
+#define TOLD(now)								\
+	"EXISTS (SELECT 1 FROM run AS r JOIN run AS u ON u.id = r.follows WHERE r.job = a.id"	\
+	" AND r.due > " now " - 60000000000 AND r.due <= " now " AND r.event = 'misfire'"	\
+	" AND u.job = NEW.job)"
 #define FROM_END								\
 	"from_end = 1 AND next IS NULL AND NEW.cause NOT IN ('start', 'after', 'alarm')"	\
 	" AND NOT " GOES_ON
@@ -169,7 +174,8 @@
 	" CASE e.event WHEN 'success' THEN 'recovery' ELSE e.event END, 'planned'"	\
 	" FROM job JOIN job AS a ON a.name = job.alarm,"			\
 	" (SELECT " EVENT(others) " AS event) AS e WHERE job.id = NEW.job AND a.paused = 0"	\
-	" AND NOT " GOES_ON " AND (e.event IN ('misfire', 'overrun', 'failure') OR"	\
+	" AND NOT " GOES_ON " AND (e.event IN ('overrun', 'failure') OR"	\
+	" e.event = 'misfire' AND NOT " TOLD(now) " OR"				\
 	" e.event = 'success' AND " RECOVERED ");"				\
 	"UPDATE run SET until = " NEXT_FROM_END " WHERE id = (SELECT max(id) FROM run"	\
 	" WHERE job = NEW.job AND " CHAIN ") AND until IS NULL AND EXISTS"	\

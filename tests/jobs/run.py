@@ -201,13 +201,18 @@ def serial_runs_are_bounded():
 
 
 def follow_ups_are_bounded():
+    add("alarm", "--at never", command="true")
     add("quick", "--every 50ms", command="true")
-    add("slow", "--after quick", command=UNTIL_GO)
+    add("slow", "--after quick --alarm alarm", command=UNTIL_GO)
     with Scheduler("--window 200ms"):
         wait("> 20 missed slow")
         check("< 20 planned slow", "= 1 started slow")
         go()
         wait("> 1 done slow")
+    # One a minute, however many are missed.
+    told = [row[0] for row in sql("SELECT due FROM run WHERE event = 'misfire' ORDER BY due")]
+    assert told and all(after - due >= 60 * S for due, after in zip(told, told[1:])), told
+    assert re.search(r"slow +after +missed .* after quick ", jobs("db", "log", "slow"))
 
 
 def later_runs_are_discarded():
