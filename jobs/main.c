@@ -278,10 +278,9 @@ static void read_schedule(struct schedule *schedule)
 /* Split "JOB:EVENT". */
 static void split_after(void)
 {
-	char *event;
+	char *name = g_strdup(after), *event = strrchr(name, ':');
 
-	job.after = g_strdup(after);
-	event = strrchr(job.after, ':');
+	job.after = name;
 	if (event) {
 		*event++ = 0;
 		job.after_event = word("--after", event, events, ARRAY_SIZE(events));
