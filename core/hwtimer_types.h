@@ -83,8 +83,6 @@ static_assert(sizeof(void *) != 8 || sizeof(struct hwtimer_timeout) == 48);
  * @HWTIMER_SCHED_NORMAL: SCHED_NORMAL with the nice value of the parameters
  * @HWTIMER_SCHED_FIFO_LOW: the priority of sched_set_fifo_low(): above all SCHED_NORMAL tasks
  * @HWTIMER_SCHED_FIFO: the priority of sched_set_fifo(): above HWTIMER_SCHED_FIFO_LOW, too
- *
- * docs/performance.rst has how late timeouts are with each of them.
  */
 enum hwtimer_sched {
 	HWTIMER_SCHED_NORMAL,

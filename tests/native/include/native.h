@@ -718,7 +718,7 @@ struct work_struct *current_work(void);
 /* No program uses work items. */
 static struct workqueue_struct *const system_unbound_wq, *const system_dfl_wq;
 
-/* For debugfs alone, and shim.c has the functions of dev/dates.c: nothing is ever looked up. */
+/* For debugfs alone: nothing is ever looked up. */
 struct xarray { void *unused; };
 #define DEFINE_XARRAY_ALLOC1(name)	struct xarray name
 #define xa_alloc_cyclic(xa, id, entry, limit, next, gfp) \
