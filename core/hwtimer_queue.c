@@ -57,10 +57,11 @@
  *    worker files the timeout. If the deadline is made later after this cmpxchg, (b) holds. If
  *    it is made earlier, QUEUED is clear, so the producer pushes another request.
  *  - expire and a request that has not been drained: by (d), no callback can free a timeout that
- *    has QUEUED. The worker drops it from the bucket, and the drain files it for the next tick. If
- *    the pass has drained everything pushed before it, the push came after the worker had read the
- *    time, so the deadline was in the past at the time of the push, and that tick is the right one.
- *    If the worker cannot keep up, see queue_advance().
+ *    has QUEUED. The worker drops it from the bucket, and the drain files it as if it were newly
+ *    armed. The bucket is visited because the deadline is not after @now. If the pass has drained
+ *    everything pushed before it, the push came after the worker had read the time, so the deadline
+ *    was in the past at the time of the push, and the next tick is the right one. If the worker
+ *    cannot keep up, see queue_advance().
  *  - a producer after its push: the worker may have run the callback already, and the callback
  *    may have freed the timeout. So a producer does not access a timeout that it has armed.
  *    (Before the push it may: by (e), a timeout with QUEUED is not freed.)
@@ -105,7 +106,8 @@
  * If B reads @kick_below after the worker has stored 5, B kicks the worker. If B reads it before,
  * the worker sees A's store to @in_flight: A's store is ordered before A's cmpxchg, which B's
  * cmpxchg sees, B's read of @kick_below is behind a full barrier, and so is the worker's read of
- * @in_flight. The worker reads @in_flight before the queue, so if it reads 0 it sees the push.
+ * @in_flight. The worker reads @in_flight before the queue, so if it reads 0 it sees the push. The
+ * section is a few instructions long and not preemptible.
  *
  * Arming a timeout that was cancelled but is still FILED, for a later deadline, takes no request,
  * but kicks the worker by the same rule. Before the worker sleeps without an end because nothing
@@ -114,7 +116,8 @@
  *
  * How long the worker sleeps: if it has handled no request or release since its last sleep, nothing
  * was armed, and nothing is filed for the near future, it sleeps until something may be due, or
- * without an end if nothing is pending, and any arm or release kicks it. Otherwise it sleeps for
+ * without an end if nothing is pending, and any arm or release kicks it; so, too, if nothing is
+ * pending after a long sleep, whatever it has handled, see slept_long(). Otherwise it sleeps for
  * QUEUE_DRAIN_NS at most, see sleep_limit(), and not beyond the soonest deadline that it has seen
  * since the last sleep, be that timeout cancelled or pushed back by now: who arms timeouts of one
  * kind arms the next one for a later deadline, and need not kick the worker; nor do releases.
@@ -163,6 +166,8 @@
  * The worker also checks for waiters before it claims a timeout. If there is one for this timeout,
  * the worker cancels the timeout on behalf of the waiter. Otherwise a callback that arms its own
  * timeout for the past, and runs for longer than a tick, could keep the waiter waiting forever.
+ * After a waiter has added itself, at most one more callback of the timeout begins: one that the
+ * worker was just about to claim.
  *
  *
  * Stop
@@ -1242,8 +1247,8 @@ static __always_inline void wake_after_barrier(struct hwtimer_wheel *w)
 }
 
 /*
- * After a callback and before a release function, if somebody waits or has stopped the wheel. If it
- * is stopped, no more callbacks are to be called: the budget is used up. Else, if somebody has
+ * Around callbacks, and before a release function, if somebody waits or has stopped the wheel. If
+ * it is stopped, no more callbacks are to be called: the budget is used up. Else, if somebody has
  * begun to wait since the last time, drain the queues. Each call of queue_advance() has a share for
  * this, or nothing would expire as long as tasks wait again and again. Not before the pass has
  * drained what it has to: to begin anew with the first CPU would keep that from its end.
@@ -1634,7 +1639,7 @@ static bool released_many(const struct hwtimer_wheel *w)
 
 /*
  * Has each producer that has set QUEUED pushed its request? That takes it a few instructions,
- * unless an interrupt came, or a hypervisor has preempted its CPU. Then this gives up.
+ * unless an interrupt came, or a hypervisor has preempted its CPU. Then this may give up.
  */
 static bool all_pushed(const struct hwtimer_wheel *w)
 {
