@@ -162,6 +162,13 @@ static bool conn_serve(struct conn *c)
 	return true;
 }
 
+static void conn_refuse(int fd, const char *why)
+{
+	if (!counts.refused++)
+		warnx("%s", why);
+	close(fd);
+}
+
 static void conn_open(int fd)
 {
 	struct conn *c = &conns[fd];
@@ -169,9 +176,7 @@ static void conn_open(int fd)
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	if (!conn_arm(c)) {
-		if (!counts.refused++)
-			warn("no timeout for a connection, which is refused");
-		close(fd);
+		conn_refuse(fd, "no timeout for a connection, which is refused");
 		return;
 	}
 	c->open = true;
@@ -185,11 +190,12 @@ static void accept_some(void)
 
 	for (i = 0; i < EVENTS; i++) {
 		fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		if (fd >= max_fds || (fd < 0 && (errno == EMFILE || errno == ENFILE)))
-			errx(1, "too many connections");
 		if (fd < 0)
 			return;
-		conn_open(fd);
+		if (fd < max_fds)
+			conn_open(fd);
+		else
+			conn_refuse(fd, "too many connections");
 	}
 }
 
@@ -381,7 +387,7 @@ int main(int argc, char **argv)
 
 	parse_options(argc, argv, options, usage);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	max_fds = raise_nofile(MAX_FDS);
+	max_fds = raise_nofile(MAX_FDS) - 1;	/* one to refuse more */
 	conns = calloc(max_fds, sizeof(*conns));
 	if (!conns)
 		err(1, "no memory for %d connections", max_fds);
