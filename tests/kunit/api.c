@@ -209,6 +209,32 @@ static void same_name(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, to_driven(a_wheel(test))->name, "kunit");
 }
 
+static void many_wheels(struct kunit *test)
+{
+	struct hwtimer_wheel *wheels[MAX_WHEELS];
+	unsigned int i, k;
+	struct job *j;
+
+	for (k = 0; k < 3; k++) {
+		for (i = 0; i < MAX_WHEELS; i++)
+			wheels[i] = a_wheel(test);
+		j = jobs(test, wheels[0], MAX_WHEELS);
+		for (i = 0; i < MAX_WHEELS; i++) {
+			hwtimer_init(&j[i].t, wheels[i], job_fired);
+			hwtimer_schedule(&j[i].t, (i % 3) * SEC);
+		}
+		nap(SEC + SEC / 2);
+		for (i = 0; i < MAX_WHEELS; i++)
+			KUNIT_EXPECT_EQ(test, i % 3 < 2, j[i].fired);
+		/* some with a timeout pending */
+		for (i = 0; i < MAX_WHEELS; i++) {
+			hwtimer_wheel_stop(wheels[i], NULL);
+			unmake(test, wheels[i]);
+		}
+		nap(SEC);
+	}
+}
+
 static void destroy_nothing(struct kunit *test)
 {
 	hwtimer_wheel_destroy(NULL);
@@ -237,6 +263,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE_PARAM(waits_while_armed, mode_gen_params),
 	KUNIT_CASE_PARAM(waits_release_self, mode_gen_params),
 	KUNIT_CASE_PARAM(cancel_sync_released, mode_gen_params),
+	KUNIT_CASE_PARAM(no_kick_in_callback, mode_gen_params),
 	KUNIT_CASE_PARAM(init_self, mode_gen_params),
 	KUNIT_CASE_PARAM(release, mode_gen_params),
 	KUNIT_CASE_PARAM(release_running, mode_gen_params),
@@ -249,6 +276,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE_PARAM(stop_releases, mode_gen_params),
 	KUNIT_CASE_PARAM(create, create_gen_params),
 	KUNIT_CASE_PARAM(same_name, mode_gen_params),
+	KUNIT_CASE_PARAM(many_wheels, mode_gen_params),
 	KUNIT_CASE(destroy_nothing),
 	KUNIT_CASE_PARAM(scheduling, mode_gen_params),
 	KUNIT_CASE_PARAM(slow_callback, mode_gen_params),

@@ -97,7 +97,7 @@ api_case lazy_worker, start, on_time, forever, far_rounds_wakeups, contexts, unl
 api_case cancel_sync, cancel_sync_waits, cancel_sync_in_row, holds_rearming, cancel_sync_self,
 	cancel_sync_self_rearmed, cancel_sync_other, shutdown_sync, rearming_twice, rearming_past,
 	waits_for_one, waits_while_released, waits_while_armed, waits_release_self,
-	cancel_sync_released, init_self;
+	cancel_sync_released, init_self, no_kick_in_callback;
 /* api_release.c */
 api_case release, release_running, release_self, waits_for_released, waits_for_callback,
 	barrier_from_callback, barriers, barrier_in_stream;

@@ -477,3 +477,30 @@ void init_self(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, j[0].ret);
 	KUNIT_EXPECT_EQ(test, 0, j[1].ret);
 }
+
+static void then_arm_past(struct job *j)
+{
+	unsigned long kicks = counts(j->t.wheel).kicks;
+
+	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule_at(&j->other->t, 0));
+	KUNIT_EXPECT_EQ(j->test, kicks, counts(j->t.wheel).kicks);
+}
+
+/* An arm in a callback needs no kick, as the worker is awake. */
+void no_kick_in_callback(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 3);
+	u64 now;
+
+	hwtimer_schedule(&j[2].t, 100 * SEC);
+	nap(SEC);
+	now = hwtimer_wheel_now(wheel);
+	j[0].then = then_arm_past;
+	j[0].other = &j[1];
+	hwtimer_schedule(&j[0].t, SEC);
+	nap(2 * SEC);
+	expect_on_time(&j[0], 1, now + SEC);
+	KUNIT_EXPECT_GE(test, j[1].at, j[0].at);
+	KUNIT_EXPECT_LT(test, j[1].at, j[0].at + TICK + SLACK);
+}

@@ -356,6 +356,31 @@ TEST(pending)
 	EXPECT_EQ(0, unload(REMOTE));
 }
 
+/* Each level has its buckets: near timeouts are in the lowest level, far ones in higher ones. */
+TEST(pending_in_levels)
+{
+	/* The levels reach 6.4 s, 3.4 min and 1.8 h. */
+	static const __u64 delays[] = { 60, 3600, 7200, 14400 };
+	unsigned int level, at[3] = { 0 }, i;
+	char *text, *line;
+
+	ASSERT_EQ(0, load(REMOTE, "tick_ns=100000000 slots=64 levels=3"));
+	for (i = 0; i < ARRAY_SIZE(delays); i++)
+		ASSERT_EQ(0, tell_remote("arm %u 1 %llu", i, delays[i] * NSEC_PER_SEC));
+	eventually(must_wheel_value(REMOTE, "filed") == ARRAY_SIZE(delays));
+	text = must_slurp(HWT_DEBUGFS "/" REMOTE "/pending");
+	for (line = text; *line; line = strchr(line, '\n') + 1) {
+		if (sscanf(line, "timeout %u", &level) != 1 || level > 2)
+			die("'%.40s'", line);
+		at[level]++;
+	}
+	free(text);
+	EXPECT_EQ(0, at[0]);
+	EXPECT_EQ(1, at[1]);
+	EXPECT_EQ(3, at[2]);
+	EXPECT_EQ(0, unload(REMOTE));
+}
+
 /* Filed for a tick, then touched to "never". */
 TEST(pending_never)
 {
