@@ -145,7 +145,8 @@
 /* Runs that were missed, as follow-ups of a quicker job are, are told of once a minute. */
 #define TOLD(now)								\
 	"EXISTS (SELECT 1 FROM run AS r JOIN run AS u ON u.id = r.follows WHERE r.job = a.id"	\
-	" AND r.due > " now " - 60000000000 AND r.due <= " now " AND r.event = 'misfire'"	\
+	" AND r.due > " now " - 60000000000 AND r.due <= " now " AND r.cause = 'alarm'"	\
+	" AND r.event = 'misfire'"						\
 	" AND u.job = NEW.job)"
 #define FROM_END								\
 	"from_end = 1 AND next IS NULL AND NEW.cause NOT IN ('start', 'after', 'alarm')"	\
